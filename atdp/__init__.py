@@ -1,0 +1,6 @@
+"""The Agent Trajectory Data Protocol: the language every part of Headrace speaks.
+
+Owns events, rewards, versions and training samples as plain data. It does no network or store I/O and knows no service.
+"""
+
+PROTOCOL_VERSION = "1.0"

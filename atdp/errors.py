@@ -1,0 +1,23 @@
+"""Errors of the protocol.
+
+AtdpError
+├── InvalidEvent      an event or sample breaks a rule of the protocol (unequal lengths, unknown target, …)
+├── InvalidArray      a base64 array is not what its field says
+└── InvalidVersion    a policy version name is not of the form ``v000007``
+"""
+
+
+class AtdpError(Exception):
+    """Root of the protocol's errors."""
+
+
+class InvalidEvent(AtdpError):
+    """The event or sample breaks a rule of the protocol."""
+
+
+class InvalidArray(AtdpError):
+    """A base64 array is not base64, or its size is no multiple of its element's."""
+
+
+class InvalidVersion(AtdpError):
+    """The name is not a policy version's."""
