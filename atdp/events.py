@@ -11,8 +11,10 @@ from atdp import PROTOCOL_VERSION
 from atdp.errors import InvalidEvent
 
 KINDS = frozenset(
-    ("model_call", "tool_call", "retrieval", "memory_read", "memory_write", "file", "browser", "approval", "feedback")
-    + ("correction", "reward", "lifecycle", "decision", "access", "erasure")
+    {
+        *("model_call", "tool_call", "retrieval", "memory_read", "memory_write", "file", "browser", "approval"),
+        *("feedback", "correction", "reward", "lifecycle", "decision", "access", "erasure"),
+    }
 )
 
 
