@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -86,7 +85,7 @@ def build_tokenizer(reader: GGUFReader) -> PreTrainedTokenizerFast:
 
     GGUF keeps vocabulary and merges but only names the pre-tokenizer ("smollm"): each digit on its own, then
     byte-level with the GPT-2 split. Twenty-one bytes have no token (0x04, 0x06, 0x13, 0x14, 0x16, 0x1d, and of
-    UTF-8's lead bytes only those of planes 4 to 11, which hold no characters): encoding drops them, as the original does.
+    UTF-8's lead bytes only those of the empty planes 4 to 11): encoding drops them, as the original does.
     """
     tokens: list[str] = reader.fields["tokenizer.ggml.tokens"].contents()
     kinds: list[int] = reader.fields["tokenizer.ggml.token_type"].contents()
@@ -178,7 +177,7 @@ def _make_once(target: Path, build: Callable[[Path], None]) -> Path:
     try:
         build(staging)
         staging.chmod(0o755)
-        os.rename(staging, target)
+        staging.rename(target)
     except OSError:
         if not target.is_dir():  # somebody else's finished directory is as good as ours
             raise
