@@ -1,0 +1,150 @@
+"""Group commit: one thread seals, writes and syncs what the loop hands over, and wakes those who wait.
+
+No window when idle: a single record is synced at once. When busy, everything that arrived during one sync shares the next. A failed
+write or sync is fatal, because the kernel may have dropped the dirty pages: everybody waiting, and everybody later, hears of it.
+"""
+
+import asyncio
+import queue
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from atdp.faults import point
+from dataproxy.capture.errors import JournalFailed
+from dataproxy.capture.records import Half, encode_half
+from dataproxy.capture.segment import Segment
+
+_MAX_BATCH = 512
+_SYNC_AHEAD_BYTES = 256 << 10
+
+
+@dataclass(slots=True, frozen=True)
+class Entry:
+    """One half on its way to the disk; ``waiter`` is resolved on its own loop once the half is durable."""
+
+    tenant: str
+    half: Half
+    size_bytes: int
+    waiter: asyncio.Future[None] | None
+
+
+class Committer:
+    """Owns the open segment. ``put`` and ``check`` are for the loop; ``run`` is the thread."""
+
+    def __init__(self, new_segment: Callable[[int], Segment], strict: bool, max_bytes: int, max_age_s: float) -> None:
+        self.written_bytes = 0
+        self._new_segment = new_segment
+        self._strict = strict
+        self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
+        self._number = 0
+        self._segment = new_segment(0)
+        self._unsynced = 0
+        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._failure: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can be promised."""
+        return self._failure is not None
+
+    def check(self) -> None:
+        """Raise JournalFailed if nothing more can be promised."""
+        if self._failure is not None:
+            raise JournalFailed(self._failure)
+
+    def put(self, entry: Entry) -> None:
+        """Queue a half, in order."""
+        self._queue.put(entry)
+
+    def stop(self) -> None:
+        """No more entries: the thread writes what is queued and ends."""
+        if self._failure is None:
+            self._failure = "the journal is closed"
+            self._queue.put(None)
+
+    def run(self) -> None:
+        """Commit batches until stopped or broken."""
+        batch: list[Entry] = []
+        try:
+            running = True
+            while running:
+                batch, running = self._next_batch()
+                self._roll_if_due()
+                self._commit(batch)
+            self._segment.close()
+        except BaseException as error:
+            self._failure = f"the journal cannot be written ({error}); restart this process once the disk is well"
+            _wake(batch + self._leftovers(), self._failure)
+            self._segment.close()
+            if not isinstance(error, OSError):
+                raise
+
+    def _next_batch(self) -> tuple[list[Entry], bool]:
+        """Everything queued by now, waiting for the first entry as long as the segment may stay open."""
+        batch: list[Entry] = []
+        with suppress(queue.Empty):
+            remaining = self._segment.created + self._max_age_s - time.monotonic()
+            entry = self._queue.get(timeout=max(remaining, 0.001) if self._segment.index else None)
+            while entry is not None:
+                batch.append(entry)
+                if len(batch) == _MAX_BATCH:
+                    return batch, True
+                entry = self._queue.get_nowait()
+            return batch, False
+        return batch, True
+
+    def _roll_if_due(self) -> None:
+        segment = self._segment
+        aged = time.monotonic() - segment.created > self._max_age_s
+        if segment.index and (aged or segment.size > self._max_bytes):
+            segment.sync()
+            self._number += 1
+            self._segment = self._new_segment(self._number)
+            segment.close()
+
+    def _commit(self, batch: list[Entry]) -> None:
+        if not batch:
+            return
+        frames = [self._segment.frame(entry.tenant, encode_half(entry.half)) for entry in batch]
+        self._segment.write(frames)
+        self._unsynced += sum(map(len, frames))
+        waited_for = any(entry.waiter is not None for entry in batch)
+        if waited_for:
+            point("gateway.before_fsync")
+        if self._strict and (waited_for or self._unsynced > _SYNC_AHEAD_BYTES):
+            self._segment.sync()
+            self._unsynced = 0
+        self.written_bytes += sum(entry.size_bytes for entry in batch)
+        _wake(batch, None)
+
+    def _leftovers(self) -> list[Entry]:
+        entries = []
+        with suppress(queue.Empty):
+            while True:
+                if (entry := self._queue.get_nowait()) is not None:
+                    entries.append(entry)
+        return entries
+
+
+def _wake(entries: Iterable[Entry], failure: str | None) -> None:
+    """Resolve the waiters with one call into each loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for entry in entries:
+        if entry.waiter is not None:
+            loops.setdefault(entry.waiter.get_loop(), []).append(entry.waiter)
+    for loop, waiters in loops.items():
+        with suppress(RuntimeError):  # a closed loop: nobody waits there any more
+            loop.call_soon_threadsafe(_resolve, waiters, failure)
+
+
+def _resolve(waiters: list[asyncio.Future[None]], failure: str | None) -> None:
+    for waiter in waiters:
+        if waiter.done():
+            continue
+        if failure is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(JournalFailed(failure))

@@ -1,0 +1,102 @@
+"""The journal as the gateway sees it: begin an exchange without waiting, finish it durably.
+
+Owns admission (room, queue bounds, health) and the hand-over to the committer thread. One per process; the event loop that began
+an exchange finishes it.
+"""
+
+import asyncio
+import os
+import threading
+from pathlib import Path
+from typing import Literal
+
+from dataproxy.capture.committer import Committer, Entry
+from dataproxy.capture.errors import JournalFull
+from dataproxy.capture.layout import prepare
+from dataproxy.capture.records import RequestHalf, ResponseHalf
+from dataproxy.capture.segment import Segment
+from dataproxy.capture.space import Space
+
+Durability = Literal["strict", "relaxed"]
+
+
+class Journal:
+    """Sealed history of one process. Use ``Journal.open``; ``close`` flushes."""
+
+    def __init__(self, committer: Committer, space: Space, max_queued_bytes: int) -> None:
+        self._committer = committer
+        self._space = space
+        self._max_queued_bytes = max_queued_bytes
+        self._queued_bytes = 0
+        self._tenants: dict[str, str] = {}
+        self._thread = threading.Thread(target=committer.run, name="journal-committer", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        public_key: bytes,
+        durability: Durability = "strict",
+        *,
+        max_segment_bytes: int = 64 << 20,
+        max_segment_age_s: float = 600.0,
+        max_queued_bytes: int = 64 << 20,
+        answer_bytes: int = 1 << 20,
+        min_free_bytes: int = 64 << 20,
+    ) -> "Journal":
+        """Start a new segment under a new data key, sealed to ``public_key`` (32 raw bytes), and the committer thread.
+
+        ``durability``: strict waits for fdatasync; relaxed survives a crash of the process but not a loss of power.
+        ``answer_bytes`` is reserved for each answer at admission; below ``min_free_bytes`` free nothing is admitted.
+
+        Raises:
+            OSError: the directory cannot be written.
+        """
+        prepare(directory)
+        writer = os.urandom(4).hex()
+
+        def new_segment(number: int) -> Segment:
+            return Segment(directory, public_key, writer, number)
+
+        committer = Committer(new_segment, durability == "strict", max_segment_bytes, max_segment_age_s)
+        return cls(committer, Space(directory, answer_bytes, min_free_bytes), max_queued_bytes)
+
+    def begin(self, half: RequestHalf) -> None:
+        """Admit an exchange and hand its request half over; returns at once.
+
+        Raises:
+            JournalFull: no room can be promised for the answer.
+            JournalFailed: the journal is broken or closed.
+        """
+        self._committer.check()
+        if self._queued_bytes - self._committer.written_bytes > self._max_queued_bytes:
+            raise JournalFull("the disk is slower than the traffic: too many bytes wait for the journal")
+        self._space.reserve(half.event_id, len(half.body))
+        self._tenants[half.event_id] = half.tenant
+        self._queue(Entry(half.tenant, half, len(half.body), None))
+
+    async def finish(self, half: ResponseHalf) -> None:
+        """Hand the response half over and return once the whole exchange is durable. Call once for every ``begin``.
+
+        Raises:
+            JournalFailed: it may not be durable.
+        """
+        tenant = self._tenants.pop(half.event_id)
+        self._space.release(half.event_id)
+        self._committer.check()
+        waiter = asyncio.get_running_loop().create_future()
+        self._queue(Entry(tenant, half, len(half.body) + len(half.record), waiter))
+        if self._committer.failed:  # it may have emptied its queue before this entry came in
+            waiter.cancel()
+            self._committer.check()
+        await waiter
+
+    def close(self) -> None:
+        """Write and sync what is queued, end the segment and the thread."""
+        self._committer.stop()
+        self._thread.join()
+
+    def _queue(self, entry: Entry) -> None:
+        self._queued_bytes += entry.size_bytes
+        self._committer.put(entry)

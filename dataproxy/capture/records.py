@@ -1,0 +1,68 @@
+"""The two halves of an exchange as the gateway seals them. Made by the gateway, read by the drain, msgpack inside the seal.
+
+The bodies are the bytes on the wire: nothing is parsed on the way in. Times are UTC µs.
+"""
+
+from typing import Literal
+
+import msgspec
+
+Delivery = Literal["complete", "disconnected", "aborted", "upstream_error", "engine_error"]
+
+
+class RequestHalf(msgspec.Struct, frozen=True, tag="request"):
+    """What the agent asked, written while the engine computes.
+
+    ``session_source`` says where ``session_id`` came from (header, url, body, inferred); ``headers`` holds only those of interest;
+    ``affinity`` is the routing key, never the session's name.
+    """
+
+    event_id: str
+    completion_id: str
+    tenant: str
+    agent: str
+    key_id: str
+    session_id: str
+    session_source: str
+    dialect: str
+    path: str
+    model: str
+    body: bytes
+    headers: dict[str, str]
+    started_us: int
+    affinity: str = ""
+
+
+class ResponseHalf(msgspec.Struct, frozen=True, tag="response"):
+    """What the agent got: ``body`` exactly as sent, the engine's ``record`` (JSON bytes, empty if none) taken out of it."""
+
+    event_id: str
+    status: int
+    body: bytes
+    record: bytes
+    stream: bool
+    delivery: Delivery
+    worker: str
+    first_byte_us: int
+    ended_us: int
+    error: str = ""
+
+
+Half = RequestHalf | ResponseHalf
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Half] = msgspec.msgpack.Decoder(Half)
+
+
+def encode_half(half: Half) -> bytes:
+    """msgpack of either half."""
+    return _encoder.encode(half)
+
+
+def decode_half(data: bytes) -> Half:
+    """The half in ``data``.
+
+    Raises:
+        msgspec.DecodeError: ``data`` is of another writer's making.
+    """
+    return _decoder.decode(data)

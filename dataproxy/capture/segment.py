@@ -1,0 +1,84 @@
+"""One open segment: its data key, its file, and how a record is framed.
+
+A frame is ``length u32 · crc u32 · seq u64 · tenant length u16 · tenant · nonce 12 · ciphertext``, little-endian; ``length`` counts what
+follows the CRC, which covers the same bytes. The seal's associated data binds segment, index and tenant, so no record can be moved.
+"""
+
+import fcntl
+import os
+import struct
+import time
+import zlib
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from dataproxy.capture.layout import MAGIC, SegmentFiles, fsync_directory
+from dataproxy.capture.sealing import seal
+
+FRAME = struct.Struct("<II")
+HEAD = struct.Struct("<QH")
+NONCE_BYTES = 12
+
+
+def associated_data(segment: str, index: int, tenant: bytes) -> bytes:
+    """What a record's seal binds."""
+    return b"%s\0%d\0%s" % (segment.encode(), index, tenant)
+
+
+class Segment:
+    """The segment that this process writes. Not thread-safe: the committer owns it."""
+
+    def __init__(self, directory: Path, public_key: bytes, writer: str, number: int) -> None:
+        """Create key file and segment, durable and locked before anybody can see them.
+
+        Raises:
+            OSError: the disk refuses.
+        """
+        self.created = time.monotonic()
+        self.size = len(MAGIC)
+        self.index = 0
+        self.files = SegmentFiles(directory, f"{time.time_ns() // 1000:014x}-{writer}-{number:06d}")
+        data_key = AESGCM.generate_key(bit_length=256)
+        self._cipher = AESGCM(data_key)
+        self._descriptor = os.open(self.files.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        _write_durably(self.files.key, seal(public_key, data_key, self.files.name.encode()))
+        os.write(self._descriptor, MAGIC)
+        os.fsync(self._descriptor)
+        self.files.temporary.rename(self.files.segment)
+        fsync_directory(directory)
+
+    def frame(self, tenant: str, plaintext: bytes) -> bytes:
+        """The sealed frame of the next record. Every frame must be written, in order."""
+        name = tenant.encode()
+        nonce = self.index.to_bytes(NONCE_BYTES, "little")
+        ciphertext = self._cipher.encrypt(nonce, plaintext, associated_data(self.files.name, self.index, name))
+        payload = b"".join((HEAD.pack(self.index, len(name)), name, nonce, ciphertext))
+        self.index += 1
+        return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+
+    def write(self, frames: list[bytes]) -> None:
+        """Append ``frames`` in one piece."""
+        data = memoryview(b"".join(frames))
+        self.size += len(data)
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def sync(self) -> None:
+        """Return once everything written is on the disk."""
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of the file: a reader then knows that it ends here."""
+        os.close(self._descriptor)
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        os.write(descriptor, data)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    fsync_directory(path.parent)

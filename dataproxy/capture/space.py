@@ -1,0 +1,48 @@
+"""Room for answers: what is promised at admission, so that a journal never fills in the middle of one."""
+
+import os
+import time
+from pathlib import Path
+
+from dataproxy.capture.errors import JournalFull
+
+_STALE_S = 0.5
+
+
+class Space:
+    """Reservations against the file system's free bytes. Owned by the loop that calls ``reserve``; no lock."""
+
+    def __init__(self, directory: Path, answer_bytes: int, min_free_bytes: int) -> None:
+        self._directory = directory
+        self._answer_bytes = answer_bytes
+        self._min_free_bytes = min_free_bytes
+        self._reserved: dict[str, int] = {}
+        self._total = 0
+        self._free = 0
+        self._measured = float("-inf")
+
+    def reserve(self, event_id: str, body_bytes: int) -> None:
+        """Promise room for a request of ``body_bytes`` and its answer.
+
+        Raises:
+            JournalFull: there is none.
+        """
+        wanted = body_bytes + self._answer_bytes
+        if self._free_bytes() - self._total - wanted < self._min_free_bytes:
+            raise JournalFull(
+                f"the journal's disk has {self._free} bytes free and {self._total} promised; free some space or let the drain catch up"
+            )
+        self._reserved[event_id] = wanted
+        self._total += wanted
+
+    def release(self, event_id: str) -> None:
+        """The exchange is over, stored or not."""
+        self._total -= self._reserved.pop(event_id, 0)
+
+    def _free_bytes(self) -> int:
+        now = time.monotonic()
+        if now - self._measured > _STALE_S:
+            state = os.statvfs(self._directory)
+            self._free = state.f_bavail * state.f_frsize
+            self._measured = now
+        return self._free

@@ -1,0 +1,198 @@
+"""The journal: what it acknowledges can be read back, whatever happens to the process or the disk."""
+
+import asyncio
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dataproxy.capture import Journal, JournalFailed, JournalFull, ResponseHalf, SegmentDamaged
+from dataproxy.capture.errors import KeyUnusable
+from dataproxy.capture.layout import MAGIC, SegmentFiles, is_locked, list_segments, shred
+from dataproxy.capture.reader import Located, SegmentReader
+from dataproxy.capture.records import encode_half
+from dataproxy.capture.sealing import generate_keypair, seal, unseal
+from dataproxy.capture.segment import Segment
+from tests.dataproxy.capture.halves import request_half, response_half
+
+PRIVATE, PUBLIC = generate_keypair()
+
+
+def read_all(directory: Path) -> list[Located]:
+    return [located for files in list_segments(directory) for located in SegmentReader(files, PRIVATE).read()]
+
+
+async def test_both_halves_come_back_as_they_were(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    request = request_half("e1", tenant="akmé", body=b"\x00\xff raw")
+    response = response_half("e1", body=b"data: x\r\n\r\n", record=b'{"v":1}')
+    journal.begin(request)
+    await journal.finish(response)
+    assert [located.half for located in read_all(tmp_path)] == [request, response]
+    assert {located.tenant for located in read_all(tmp_path)} == {"akmé"}
+    journal.close()
+
+
+async def test_reading_resumes_at_an_offset_of_an_open_segment(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    journal.begin(request_half("e1"))
+    await journal.finish(response_half("e1"))
+    reader = SegmentReader(list_segments(tmp_path)[0], PRIVATE)
+    seen = list(reader.read())[-1].end
+    journal.begin(request_half("e2"))
+    await journal.finish(response_half("e2"))
+    assert [located.half.event_id for located in reader.read(seen)] == ["e2", "e2"]
+    journal.close()
+
+
+async def test_concurrent_exchanges_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs = []
+    real = os.fdatasync
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: (syncs.append(descriptor), real(descriptor)))
+    journal = Journal.open(tmp_path, PUBLIC)
+    for number in range(200):
+        journal.begin(request_half(f"e{number}"))
+    await asyncio.gather(*(journal.finish(response_half(f"e{number}")) for number in range(200)))
+    assert 1 <= len(syncs) < 100
+    journal.close()
+
+
+async def test_the_plaintext_is_not_on_the_disk_and_other_keys_do_not_open_it(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    journal.begin(request_half("e1", body=b"planted-secret-value"))
+    await journal.finish(response_half("e1", body=b"planted-secret-answer"))
+    journal.close()
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"planted-secret" not in stored and b"acme" in stored
+    with pytest.raises(KeyUnusable):
+        SegmentReader(list_segments(tmp_path)[0], generate_keypair()[0])
+
+
+async def test_segments_roll_by_size_and_only_the_newest_is_locked(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC, max_segment_bytes=2000)
+    for number in range(20):
+        journal.begin(request_half(f"e{number}"))
+        await journal.finish(response_half(f"e{number}"))
+    segments = list_segments(tmp_path)
+    assert len(segments) > 3 and len({files.writer for files in segments}) == 1
+    assert [is_locked(files.segment) for files in segments] == [False] * (len(segments) - 1) + [True]
+    journal.close()
+    assert not is_locked(segments[-1].segment)
+    assert len(read_all(tmp_path)) == 40
+
+
+async def test_an_io_error_fails_everybody_now_and_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    journal = Journal.open(tmp_path, PUBLIC)
+    journal.begin(request_half("e1"))
+    journal.begin(request_half("e2"))
+    monkeypatch.setattr(os, "fdatasync", broken)
+    results = await asyncio.gather(*(journal.finish(response_half(e)) for e in ("e1", "e2")), return_exceptions=True)
+    assert [type(result) for result in results] == [JournalFailed, JournalFailed]
+    with pytest.raises(JournalFailed, match="Input/output error"):
+        journal.begin(request_half("e3"))
+    journal.close()
+
+
+async def test_a_full_disk_refuses_before_the_answer_starts(tmp_path: Path) -> None:
+    free = os.statvfs(tmp_path).f_bavail * os.statvfs(tmp_path).f_frsize
+    journal = Journal.open(tmp_path, PUBLIC, min_free_bytes=0, answer_bytes=free * 2 // 5)
+    journal.begin(request_half("e1"))
+    journal.begin(request_half("e2"))
+    with pytest.raises(JournalFull):
+        journal.begin(request_half("e3"))
+    await journal.finish(response_half("e1"))
+    journal.begin(request_half("e3"))
+    journal.close()
+
+
+async def test_a_closed_journal_refuses(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    journal.begin(request_half("e1"))
+    journal.close()
+    assert [located.half.event_id for located in read_all(tmp_path)] == ["e1"]
+    with pytest.raises(JournalFailed, match="closed"):
+        journal.begin(request_half("e2"))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(tmp_path: Path, seed: int) -> None:
+    acknowledged = tmp_path / "acknowledged"
+    command = [sys.executable, "-m", "tests.dataproxy.capture.writer", str(tmp_path / "journal"), PUBLIC.hex(), str(acknowledged)]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[3]) as process:
+        wanted = random.Random(seed).randrange(1, 3000)
+        while not acknowledged.exists() or acknowledged.stat().st_size < wanted * 14:
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    known = acknowledged.read_text().split("\n")[:-1]
+    stored = [located.half.event_id for located in read_all(tmp_path / "journal") if hasattr(located.half, "status")]
+    assert set(known) <= set(stored) and len(stored) == len(set(stored))
+    assert not any(is_locked(files.segment) for files in list_segments(tmp_path / "journal"))
+
+
+def written_segment(directory: Path) -> tuple[SegmentFiles, list[ResponseHalf], list[int]]:
+    """A closed segment of six answers, the answers, and the byte at which each frame ends."""
+    (directory / "keys").mkdir()
+    segment = Segment(directory, PUBLIC, "abcd", 0)
+    halves = [response_half(f"e{i}", body=bytes(i * 40)) for i in range(6)]
+    ends = []
+    for half in halves:
+        segment.write([segment.frame("acme", encode_half(half))])
+        ends.append(segment.size)
+    segment.close()
+    return segment.files, halves, ends
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_tail_torn_anywhere_keeps_every_whole_record(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    files, _, ends = written_segment(tmp_path_factory.mktemp("torn"))
+    cut = data.draw(st.integers(len(MAGIC), ends[-1]))
+    os.truncate(files.segment, cut)
+    found = [located.end for located in SegmentReader(files, PRIVATE).read()]
+    assert found == [end for end in ends if end <= cut]
+
+
+@given(position=st.integers(0, 10_000), flip=st.integers(1, 255))
+@settings(max_examples=60, deadline=None)
+def test_a_changed_byte_is_never_read_as_a_record(tmp_path_factory: pytest.TempPathFactory, position: int, flip: int) -> None:
+    files, halves, _ = written_segment(tmp_path_factory.mktemp("damaged"))
+    stored = bytearray(files.segment.read_bytes())
+    at = len(MAGIC) + position % (len(stored) - len(MAGIC))
+    stored[at] ^= flip
+    files.segment.write_bytes(stored)
+    found = []
+    with suppress(SegmentDamaged):
+        for located in SegmentReader(files, PRIVATE).read():
+            found.append(located.half)
+    assert found == halves[: len(found)] and len(found) < 6
+
+
+async def test_a_shredded_key_makes_the_segment_unreadable(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    journal.begin(request_half("e1"))
+    await journal.finish(response_half("e1"))
+    journal.close()
+    files = list_segments(tmp_path)[0]
+    shred(files.key)
+    with pytest.raises(KeyUnusable):
+        SegmentReader(files, PRIVATE)
+
+
+def test_a_sealed_text_opens_only_with_its_key_and_context() -> None:
+    sealed = seal(PUBLIC, b"hello", b"context")
+    assert unseal(PRIVATE, sealed, b"context") == b"hello" and b"hello" not in sealed
+    with pytest.raises(KeyUnusable):
+        unseal(PRIVATE, sealed, b"other")
+    with pytest.raises(KeyUnusable):
+        unseal(PRIVATE, sealed[:20], b"context")
