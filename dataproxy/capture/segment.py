@@ -1,7 +1,8 @@
 """One open segment: its data key, its file, and how a record is framed.
 
-A frame is ``length u32 · crc u32 · seq u64 · tenant length u16 · tenant · nonce 12 · ciphertext``, little-endian; ``length`` counts what
-follows the CRC, which covers the same bytes. The seal's associated data binds segment, index and tenant, so no record can be moved.
+A frame is ``length u32 · crc u32 · seq u64 · tenant length u16 · tenant · nonce 12 · ciphertext``, little-endian; ``length`` counts
+what follows the CRC, which covers the same bytes. The seal's associated data binds segment,
+index and tenant, so no record can be moved.
 """
 
 import fcntl

@@ -30,7 +30,7 @@ class Space:
         wanted = body_bytes + self._answer_bytes
         if self._free_bytes() - self._total - wanted < self._min_free_bytes:
             raise JournalFull(
-                f"the journal's disk has {self._free} bytes free and {self._total} promised; free some space or let the drain catch up"
+                f"the journal's disk has {self._free} bytes free and {self._total} promised; free some, or let the drain go on"
             )
         self._reserved[event_id] = wanted
         self._total += wanted

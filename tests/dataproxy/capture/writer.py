@@ -8,9 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from tests.dataproxy.capture.halves import request_half, response_half
-
 from dataproxy.capture import Journal
+from tests.dataproxy.capture.halves import request_half, response_half
 
 
 async def converse(journal: Journal, acknowledged: int, lane: int) -> None:

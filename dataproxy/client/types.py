@@ -1,0 +1,175 @@
+"""What travels over the data proxy's socket, beside the types of ``atdp``. Made and read by its API and its clients.
+
+Times are UTC µs. JSON everywhere but for leases, which are msgpack.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from atdp.events import Event, TokenRecord
+
+Role = Literal["agent", "reviewer", "trainer", "gateway", "admin"]
+Outcome = Literal["trained", "returned"]
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """One key as the gateway's cache needs it: ``key_hash`` is the SHA-256 (hex) of the whole key, which is not kept."""
+
+    key_hash: str
+    key_id: str
+    tenant: str
+    agent: str
+    role: Role
+    models: list[str]
+    record: bool
+    revoked: bool
+    expires_us: int | None
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """Ask for a key. No models: all of them."""
+
+    tenant: str
+    agent: str
+    role: Role
+    models: list[str] = []
+    expires_us: int | None = None
+
+
+class IssuedKey(msgspec.Struct, frozen=True):
+    """A new key, shown this once."""
+
+    key_id: str
+    key: str
+
+
+class KeyInfo(msgspec.Struct, frozen=True):
+    """A key as people see it in a list."""
+
+    key_id: str
+    tenant: str
+    agent: str
+    role: Role
+    models: list[str]
+    created_us: int
+    expires_us: int | None
+    revoked_us: int | None
+
+
+class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Consent to record and to train, for a tenant or one agent of it ("": all agents).
+
+    The latest row of the narrowest scope holds.
+    """
+
+    tenant: str
+    recording: bool
+    training: bool
+    reason: str
+    agent: str = ""
+    created_us: int = 0
+
+
+class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A reward, label or correction for a completion, event, trajectory or session id.
+
+    One of value, label, correction is needed.
+    """
+
+    target: str
+    value: float | None = None
+    label: str | None = None
+    correction: str | None = None
+    name: str = "reward"
+    source: str = "user"
+    explanation: str | None = None
+    idempotency_key: str | None = None
+    supersedes: str | None = None
+
+
+class FeedbackReceipt(msgspec.Struct, frozen=True):
+    """What became of it: stored, or pending until the exchange that it rewards is drained."""
+
+    reward_id: str
+    target_kind: str
+    target_id: str
+    status: Literal["stored", "pending"]
+
+
+class LeaseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Ask for trajectories to train on.
+
+    ``version_now`` is the trainer's head; tokens sampled more than ``max_staleness`` versions earlier are left out, and so are
+    trajectories already trained ``max_reuse`` times. Fewer than ``min_trajectories`` ready: an empty lease.
+    """
+
+    max_trajectories: int
+    ttl_s: float
+    version_now: str
+    max_staleness: int
+    max_reuse: int
+    min_trajectories: int = 1
+    agent: str | None = None
+    tenant: str | None = None
+
+
+class LeaseAck(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The end of a lease. ``skipped`` maps trajectories that were left out at consumption to the reason; they return."""
+
+    outcome: Outcome
+    version: str | None = None
+    trained: list[str] = []
+    skipped: dict[str, str] = {}
+
+
+class VersionRewards(msgspec.Struct, frozen=True):
+    """Rewarded trajectories whose last sampled token came from ``version``: how many, and their mean effective reward."""
+
+    version: str
+    num: int
+    mean: float
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events in the order they were stored; ``next_after`` is the cursor of the next page, None at the end."""
+
+    events: list[Event]
+    next_after: int | None
+
+
+class EventDetail(msgspec.Struct, frozen=True):
+    """One event with its token records (masked)."""
+
+    event: Event
+    tokens: list[TokenRecord]
+
+
+class TrajectoryDetail(msgspec.Struct, frozen=True):
+    """A trajectory as a reviewer sees it: its events, its effective reward, and why it may or may not be trained on."""
+
+    trajectory_id: str
+    session_id: str
+    events: list[Event]
+    reward: float | None
+    eligible: bool
+    reason: str
+    trained_by: list[str]
+
+
+class Status(msgspec.Struct, frozen=True):
+    """Counts for ``headrace status``. ``journal_backlog`` is bytes not yet drained; ``leases`` counts open ones."""
+
+    events: int
+    journal_backlog: int
+    redactions: dict[str, int]
+    trainable: int
+    not_trainable: dict[str, int]
+    trajectories: int
+    rewards: int
+    pending_rewards: int
+    leases: int
+    trained: int
+    quarantine: dict[str, int]
+    versions: int
+    serving: str | None
