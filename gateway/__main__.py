@@ -1,0 +1,67 @@
+"""``python -m gateway``: read the settings, open the journal, serve until SIGTERM, then drain.
+
+SIGTERM closes the listening socket, lets running answers end within ``drain_timeout_s``, flushes the journal, and leaves.
+"""
+
+import logging
+import os
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from dataproxy.capture import Journal
+from dataproxy.keyfiles import KeyFiles
+from gateway.app import create_app
+from gateway.logs import configure
+from gateway.settings import Settings, load
+
+log = logging.getLogger("gateway")
+_KEEP_ALIVE_S = 75
+
+
+def main() -> int:
+    """The exit status: 0 after a clean stop, 1 if it could not start."""
+    try:
+        settings = load(sys.argv[1:], os.environ)
+    except (ValidationError, ValueError, OSError) as error:
+        print(f"gateway: {error}", file=sys.stderr)
+        return 1
+    configure(settings.log_level)
+    log.info("settings %s", settings.model_dump_json())
+    try:
+        app = create_app(settings, lambda: open_journal(settings))
+    except (OSError, ValueError) as error:
+        log.error("the gateway cannot start: %s; `headrace up` makes the key files and directories", error)
+        return 1
+    server = uvicorn.Server(server_config(app, settings))
+    server.run()
+    return 0 if server.started else 1
+
+
+def open_journal(settings: Settings) -> Journal:
+    """The journal in the data directory, sealed to the data proxy's public key."""
+    public_key = KeyFiles(settings.config_dir.expanduser()).journal_public()
+    return Journal.open(settings.data_dir.expanduser() / "journal", public_key)
+
+
+def server_config(app: object, settings: Settings) -> uvicorn.Config:
+    """uvicorn on uvloop and httptools; its own logs go through ours."""
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]  # uvicorn's types ask for its own scope classes
+        host=settings.host,
+        port=settings.port,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=settings.drain_timeout_s,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Every route but the hot one, on FastAPI: models, feedback, health, readiness, metrics. Errors in OpenAI's form."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from gateway.answers import error_body, error_headers
+from gateway.bodies import read_body
+from gateway.errors import ClientLeft, Refused
+from gateway.feedback import relay_feedback
+from gateway.headers import agent_headers, header
+from gateway.models import list_models
+from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, repeat, sweep
+from gateway.state import Gateway
+
+
+def create_api(gateway: Gateway) -> FastAPI:
+    """The routes of ``gateway``; its lifespan runs the pollers and, at the end, flushes the journal."""
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with asyncio.TaskGroup() as group:
+            actions = ((KeyPoller(gateway), POLL_S), (WorkerPoller(gateway), POLL_S), (lambda: sweep(gateway), SWEEP_S))
+            tasks = [group.create_task(repeat(action, interval_s)) for action, interval_s in actions]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+        gateway.pool.close()
+        await asyncio.to_thread(gateway.journal.close)
+
+    api = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
+    _add_calls(api, gateway)
+    _add_operations(api, gateway)
+    _add_errors(api)
+    return api
+
+
+def _add_calls(api: FastAPI, gateway: Gateway) -> None:
+    @api.get("/v1/models")
+    async def models(request: Request) -> Response:
+        identity = await gateway.keys.caller(header(request.scope["headers"], b"authorization"))
+        return Response(await list_models(gateway, identity), media_type="application/json")
+
+    @api.post("/v1/feedback")
+    @api.post("/feedback")
+    async def feedback(request: Request) -> Response:
+        headers, settings = request.scope["headers"], gateway.settings
+        length, encoding = header(headers, b"content-length"), header(headers, b"content-encoding")
+        body = await read_body(request.receive, length, encoding, settings.max_body_bytes, settings.body_timeout_s)
+        answer = await relay_feedback(gateway, headers, body)
+        response = Response(answer.body, answer.status)
+        response.raw_headers += agent_headers(answer.head.headers)
+        return response
+
+
+def _add_operations(api: FastAPI, gateway: Gateway) -> None:
+    @api.get("/health")
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    @api.get("/ready")
+    async def ready() -> Response:
+        state = {
+            "keys_loaded": gateway.keys.loaded,
+            "workers": {worker.url: worker.health.name.lower() for worker in gateway.workers},
+            "models": sorted({model for worker in gateway.workers for model in worker.models}),
+        }
+        return JSONResponse(state, 200 if gateway.ready else 503)
+
+    @api.get("/metrics")
+    async def metrics() -> Response:
+        for worker in gateway.workers:
+            gateway.metrics.set("headrace_gateway_in_flight", worker.num_in_flight, "worker", worker.url)
+            gateway.metrics.set("headrace_gateway_worker_health", worker.health, "worker", worker.url)
+        return PlainTextResponse(gateway.metrics.render(), media_type="text/plain; version=0.0.4")
+
+
+def _add_errors(api: FastAPI) -> None:
+    @api.exception_handler(Refused)
+    async def refused(_: Request, error: Refused) -> Response:
+        response = Response(error_body(error), error.status)
+        response.raw_headers += error_headers(error)
+        return response
+
+    @api.exception_handler(ClientLeft)
+    async def left(_: Request, error: ClientLeft) -> Response:
+        return Response(status_code=499)
+
+    @api.exception_handler(HTTPException)
+    async def unknown(request: Request, error: HTTPException) -> Response:
+        code = "method_not_allowed" if error.status_code == 405 else "unknown_path"
+        return await refused(
+            request, Refused(error.status_code, code, f"{error.detail}: this gateway does not serve {request.method} here")
+        )

@@ -1,0 +1,69 @@
+"""One admitted call: who, which session, what is asked, and under which ids it is known."""
+
+import time
+from dataclasses import dataclass, field
+
+from dataproxy.capture.records import Delivery, RequestHalf, ResponseHalf
+from gateway.keys import Identity
+from gateway.parsing import ChatRequest
+from gateway.sessions import Session
+from gateway.upstream.connection import Headers
+
+_RECORDED_HEADERS = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count"))
+
+
+@dataclass(slots=True)
+class Call:
+    """``completion_id`` is the engine's request id and the agent's ``id``; ``first_byte_us`` is 0 until the engine answers."""
+
+    event_id: str
+    completion_id: str
+    identity: Identity
+    session: Session
+    request: ChatRequest
+    path: str
+    headers: Headers
+    started_us: int = field(default_factory=lambda: now_us())
+    first_byte_us: int = 0
+
+    def request_half(self) -> RequestHalf:
+        """What the journal keeps of the question."""
+        return RequestHalf(
+            event_id=self.event_id,
+            completion_id=self.completion_id,
+            tenant=self.identity.tenant,
+            agent=self.identity.agent,
+            key_id=self.identity.key_id,
+            session_id=self.session.session_id,
+            session_source=self.session.source,
+            dialect="chat",
+            path=self.path,
+            model=self.request.model,
+            body=self.request.body,
+            headers={k.decode("latin-1"): v.decode("latin-1") for k, v in self.headers if k in _RECORDED_HEADERS},
+            started_us=self.started_us,
+            affinity=self.session.affinity.hex(),
+        )
+
+    def response_half(
+        self, *, status: int, body: bytes, record: bytes, stream: bool, delivery: Delivery, worker: str, error: str
+    ) -> ResponseHalf:
+        """What the journal keeps of the answer; it ends now."""
+        return ResponseHalf(
+            event_id=self.event_id,
+            tenant=self.identity.tenant,
+            status=status,
+            body=body,
+            record=record,
+            stream=stream,
+            delivery=delivery,
+            worker=worker,
+            first_byte_us=self.first_byte_us,
+            ended_us=now_us(),
+            error=error,
+        )
+
+
+def now_us() -> int:
+    """UTC in microseconds."""
+    return time.time_ns() // 1000

@@ -1,0 +1,68 @@
+"""The hot route, ``POST /v1/chat/completions``, on raw ASGI: admission, then ``relay``.
+
+Every answer carries ``x-headrace-event``; ``x-headrace-session`` too once the session is known. A route at the HTTP protocol's level may
+replace this file: what it calls is independent of ASGI but for ``receive`` and ``send``.
+"""
+
+from atdp.ids import mint_completion_id, new_event_id
+from gateway.answers import Receive, Scope, Send, send_error
+from gateway.bodies import read_body, refuse_body
+from gateway.call import Call
+from gateway.errors import ClientLeft, Refused
+from gateway.headers import header
+from gateway.keys import Identity
+from gateway.parsing import ChatRequest, parse_chat
+from gateway.relay import Relay
+from gateway.state import Gateway
+from gateway.upstream.connection import Headers
+from router.workers import served_models
+
+CHAT_PATH = "/v1/chat/completions"
+
+
+class ChatRoute:
+    """Serves chat calls of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, url_session: str = "") -> None:
+        """One call. ``url_session`` is the session that the path names, or empty."""
+        event_id = new_event_id()
+        extra: Headers = [(b"x-headrace-event", event_id.encode())]
+        metrics = self._gateway.metrics
+        try:
+            call = await self._admit(scope, receive, event_id, url_session)
+            extra.append((b"x-headrace-session", call.session.session_id.encode()))
+            status = await Relay(self._gateway, call, send, extra).run(receive)
+        except Refused as refused:
+            status = refused.status
+            metrics.add("headrace_gateway_refused_total", "code", refused.code)
+            if status in {408, 413, 415}:
+                await refuse_body(scope["headers"], receive, send, refused, extra, self._gateway.settings)
+            else:
+                await send_error(send, refused, extra)
+        except ClientLeft:
+            status = 499
+        metrics.add("headrace_gateway_calls_total", "status", str(status))
+
+    async def _admit(self, scope: Scope, receive: Receive, event_id: str, url_session: str) -> Call:
+        if scope["method"] != "POST":
+            raise Refused(405, "method_not_allowed", "use POST for this path")
+        gateway, headers = self._gateway, scope["headers"]
+        identity = await gateway.keys.caller(header(headers, b"authorization"))
+        length, encoding = header(headers, b"content-length"), header(headers, b"content-encoding")
+        body = await read_body(receive, length, encoding, gateway.settings.max_body_bytes, gateway.settings.body_timeout_s)
+        request = parse_chat(body)
+        self._check_model(identity, request)
+        session = gateway.namer.name(identity.tenant, identity.key_id, url_session, headers, request)
+        completion_id = mint_completion_id(gateway.mac_secret, identity.tenant, event_id)
+        return Call(event_id, completion_id, identity, session, request, scope["path"], headers)
+
+    def _check_model(self, identity: Identity, request: ChatRequest) -> None:
+        known = served_models(self._gateway.workers)
+        if not known:
+            raise Refused(503, "no_worker", "no inference worker has answered yet; try again shortly", retry_after_s=2)
+        if request.model not in known or not identity.may_use(request.model):
+            message = f"the model `{request.model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
+            raise Refused(404, "model_not_found", message, param="model")

@@ -1,0 +1,36 @@
+"""Which headers cross the gateway. Towards the engine an allow-list, because some of SGLang's headers choose ids, ranks and priorities."""
+
+from gateway.call import Call
+from gateway.upstream.connection import Headers
+
+_TO_ENGINE = frozenset((b"content-type", b"accept", b"user-agent", b"traceparent", b"tracestate", b"baggage", b"x-request-id"))
+_NOT_TO_AGENT = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"date"))
+
+
+def engine_request(call: Call, host: str, target: bytes) -> bytes:
+    """The whole request that the engine gets, head and body.
+
+    The record is asked for only where the tenant records. Id and cache salt go along always: aborts need the one, isolation the other.
+    """
+    body = call.request.body
+    lines = [b"POST %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n" % (target, host.encode(), len(body))]
+    lines += [b"%s: %s\r\n" % header for header in call.headers if header[0] in _TO_ENGINE]
+    if call.identity.record:
+        lines.append(b"x-headrace-record: 1\r\n")
+    lines.append(b"x-headrace-rid: %s\r\n" % call.completion_id.encode())
+    lines.append(b"x-headrace-cache-salt: %s\r\n\r\n" % call.identity.cache_salt)
+    lines.append(body)
+    return b"".join(lines)
+
+
+def agent_headers(engine: Headers) -> Headers:
+    """The engine's headers that the agent sees; framing and date are the server's own."""
+    return [header for header in engine if header[0] not in _NOT_TO_AGENT]
+
+
+def header(headers: Headers, name: bytes) -> bytes:
+    """The first value of ``name`` (lower-case), or empty."""
+    for key, value in headers:
+        if key == name:
+            return value
+    return b""

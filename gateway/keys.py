@@ -1,0 +1,115 @@
+"""The key table: who may call, as which tenant. Polled from the data proxy each second and cached:
+calls go on while it is down.
+
+Keys are known by their SHA-256 only. The first table must have come before anybody is let in.
+"""
+
+import asyncio
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.errors import Refused
+
+_CALLERS = frozenset(("agent", "admin"))
+
+
+class KeyRow(msgspec.Struct, frozen=True):
+    """One row of ``GET /v1/keys/table``; ``key_hash`` is the SHA-256 (hex) of the whole key. No models: all of them."""
+
+    key_hash: str
+    key_id: str
+    tenant: str
+    agent: str
+    role: str
+    models: list[str]
+    record: bool
+    revoked: bool
+    expires_us: int | None
+
+
+@dataclass(slots=True, frozen=True)
+class Identity:
+    """Who calls. ``cache_salt`` keeps the tenant's prefix cache apart from others'; empty ``models`` means all."""
+
+    key_id: str
+    tenant: str
+    agent: str
+    role: str
+    models: frozenset[str]
+    record: bool
+    expires_us: int | None
+    cache_salt: bytes
+
+    def may_use(self, model: str) -> bool:
+        """Whether the key is good for ``model``."""
+        return not self.models or model in self.models
+
+
+class KeyTable:
+    """The cached table. ``secret`` keys the cache salts."""
+
+    def __init__(self, secret: bytes, wait_s: float) -> None:
+        self._secret = secret
+        self._wait_s = wait_s
+        self._identities: dict[bytes, Identity] = {}
+        self._loaded = asyncio.Event()
+        self._last: bytes | None = None
+        self.loaded_at = 0.0
+
+    @property
+    def loaded(self) -> bool:
+        """Whether a table has come since the start."""
+        return self._loaded.is_set()
+
+    def load(self, table: bytes) -> None:
+        """Replace the table by the JSON list in ``table``.
+
+        Raises:
+            msgspec.DecodeError: it is of another form; the old table stays.
+        """
+        if table != self._last:
+            rows = msgspec.json.decode(table, type=list[KeyRow])
+            self._identities = {bytes.fromhex(row.key_hash): self._identity(row) for row in rows if not row.revoked}
+            self._last = table
+        self.loaded_at = time.time()
+        self._loaded.set()
+
+    def _identity(self, row: KeyRow) -> Identity:
+        salt = hmac.digest(self._secret, b"cache-salt\0" + row.tenant.encode(), hashlib.sha256).hex()[:32].encode()
+        models = frozenset(row.models)
+        return Identity(row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt)
+
+    async def caller(self, authorization: bytes) -> Identity:
+        """The holder of the bearer key in ``authorization``, who may use models.
+
+        Raises:
+            Refused: 401 missing, unknown, revoked or expired; 403 a role that does not call models; 503 no table yet.
+        """
+        identity = await self.holder(authorization)
+        if identity.role not in _CALLERS:
+            raise Refused(403, "role_not_allowed", f"a key of role {identity.role} may not call models; use an agent's key")
+        return identity
+
+    async def holder(self, authorization: bytes) -> Identity:
+        """The holder of the bearer key in ``authorization``, whatever the role; raises as ``caller`` does, but for 403."""
+        if not self._loaded.is_set():
+            await self._wait()
+        scheme, _, key = authorization.partition(b" ")
+        if scheme.lower() != b"bearer" or not key:
+            raise Refused(401, "missing_api_key", "send your key as `Authorization: Bearer hr_…`; `headrace keys` makes one")
+        identity = self._identities.get(hashlib.sha256(key.strip()).digest())
+        if identity is None or (identity.expires_us is not None and time.time() * 1e6 >= identity.expires_us):
+            raise Refused(401, "invalid_api_key", "this API key is wrong, revoked or expired; `headrace keys` makes a new one")
+        return identity
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._wait_s):
+                await self._loaded.wait()
+        except TimeoutError as error:
+            message = "the gateway has no key table yet: is the data proxy running? Try again shortly"
+            raise Refused(503, "keys_not_loaded", message, retry_after_s=2) from error

@@ -1,0 +1,50 @@
+"""``GET /v1/models``: the engines' own list, cut down to what the key may use."""
+
+import msgspec
+
+from gateway.errors import Refused, UpstreamError
+from gateway.keys import Identity
+from gateway.state import Gateway
+from gateway.upstream.fetch import Request, fetch
+from router.workers import Health
+
+Card = dict[str, msgspec.Raw]
+
+
+class _ModelList(msgspec.Struct):
+    data: list[Card]
+    object: str = "list"
+
+
+async def list_models(gateway: Gateway, identity: Identity) -> bytes:
+    """The list as JSON: one engine's own bytes where one engine serves and the key may use everything.
+
+    Raises:
+        Refused: 503, no worker answers.
+    """
+    bodies = await _ask_workers(gateway)
+    if not bodies:
+        raise Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
+    if len(bodies) == 1 and not identity.models:
+        return bodies[0]
+    cards: dict[str, Card] = {}
+    for body in bodies:
+        for card in msgspec.json.decode(body, type=_ModelList).data:
+            cards.setdefault(msgspec.json.decode(card["id"], type=str), card)
+    return msgspec.json.encode(_ModelList([card for name, card in cards.items() if identity.may_use(name)]))
+
+
+async def _ask_workers(gateway: Gateway) -> list[bytes]:
+    bodies: list[bytes] = []
+    for worker in gateway.workers:
+        if worker.health is Health.DOWN:
+            continue
+        try:
+            answer = await fetch(
+                gateway.pool, gateway.origins[worker.url], Request("GET", "/v1/models", []), gateway.settings.control_timeout_s
+            )
+        except UpstreamError:
+            continue  # the poller notices and logs it
+        if answer.status == 200:
+            bodies.append(answer.body)
+    return bodies

@@ -1,0 +1,108 @@
+"""Parses a chat request once: one pass finds its top-level fields and checks that it is JSON; the rest stays raw bytes.
+
+Fields that reach into the engine are ours (architecture, invariant 6) and are taken out; otherwise the body is relayed as it came.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from gateway.errors import Refused
+
+ENGINE_FIELDS = frozenset(
+    [
+        "cache_salt",
+        "conversation_id",
+        "custom_logit_processor",
+        "custom_params",
+        "data_parallel_rank",
+        "disagg_prefill_dp_rank",
+        "extra_key",
+        "input_ids",
+        "lora_path",
+        "priority",
+        "rid",
+        "routed_dp_rank",
+        "routing_key",
+        "session_id",
+        "session_params",
+    ]
+)
+"""Request fields of SGLang 0.5 that choose cache, session, adapter, worker, prompt ids or code; ``bootstrap_*`` as well."""
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string = msgspec.json.Decoder(str)
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class _Message(msgspec.Struct):
+    role: str = ""
+    content: msgspec.Raw = msgspec.Raw()
+
+
+_messages = msgspec.json.Decoder(list[_Message])
+
+
+@dataclass(slots=True, frozen=True)
+class ChatRequest:
+    """``body`` is what goes to the engine: the agent's bytes, unless ``removed`` names fields that were taken out."""
+
+    body: bytes
+    model: str
+    fields: dict[str, msgspec.Raw]
+    removed: tuple[str, ...]
+
+    def text(self, name: str) -> str:
+        """The string in field ``name``; empty if it is absent or no string."""
+        return _text(self.fields.get(name))
+
+    def metadata(self, name: str) -> str:
+        """The string in ``metadata.<name>``; empty if it is absent or no string."""
+        raw = self.fields.get("metadata")
+        try:
+            return _text(_object.decode(raw).get(name)) if raw is not None else ""
+        except msgspec.DecodeError:
+            return ""
+
+    def opening(self) -> tuple[bytes, bytes]:
+        """The raw JSON of the first system (or developer) message's content and of the first user message's."""
+        raw = self.fields.get("messages")
+        try:
+            messages = _messages.decode(raw) if raw is not None else []
+        except msgspec.DecodeError:
+            return b"", b""  # not a list of messages: the engine says so
+        system = next((bytes(m.content) for m in messages if m.role in {"system", "developer"}), b"")
+        return system, next((bytes(m.content) for m in messages if m.role == "user"), b"")
+
+
+def parse_chat(body: bytes) -> ChatRequest:
+    """The request in ``body``.
+
+    Raises:
+        Refused: 400, with what is wrong: not UTF-8, not JSON, no object, nested too deeply, no model.
+    """
+    try:
+        if not body.isascii():
+            body.decode()
+        fields = _fields.decode(body)
+        model = _string.decode(fields["model"])
+    except UnicodeDecodeError as error:
+        raise Refused(400, "invalid_json", f"the body is not UTF-8: byte {error.start}") from error
+    except RecursionError as error:
+        raise Refused(400, "invalid_json", "the body is nested too deeply") from error
+    except KeyError as error:
+        raise Refused(400, "missing_model", "name a model; GET /v1/models lists them", param="model") from error
+    except msgspec.ValidationError as error:
+        raise Refused(400, "invalid_request", f"the body must be a JSON object with a string `model`: {error}") from error
+    except msgspec.DecodeError as error:
+        raise Refused(400, "invalid_json", f"the body is not valid JSON: {error}") from error
+    removed = tuple(name for name in fields if name in ENGINE_FIELDS or name.startswith("bootstrap_"))
+    for name in removed:
+        del fields[name]
+    return ChatRequest(msgspec.json.encode(fields) if removed else body, model, fields, removed)
+
+
+def _text(raw: msgspec.Raw | None) -> str:
+    if raw is None or bytes(raw[:1]) != b'"':
+        return ""
+    return _string.decode(raw)

@@ -1,0 +1,34 @@
+"""What one gateway process holds: made once by ``app.create_app``, shared by its routes."""
+
+from dataclasses import dataclass, field
+
+from gateway.exchange import ExchangeJournal
+from gateway.keys import KeyTable
+from gateway.metrics import Metrics
+from gateway.sessions import SessionNamer
+from gateway.settings import Settings
+from gateway.upstream.origin import Origin
+from gateway.upstream.pool import Pool
+from router.workers import Health, Worker
+
+
+@dataclass(slots=True)
+class Gateway:
+    """``mac_secret`` mints completion ids; ``origins`` is where each worker's URL leads; ``dataproxy`` is its socket."""
+
+    settings: Settings
+    mac_secret: bytes
+    gateway_key: str
+    journal: ExchangeJournal
+    keys: KeyTable
+    namer: SessionNamer
+    pool: Pool
+    workers: list[Worker]
+    origins: dict[str, Origin]
+    dataproxy: Origin
+    metrics: Metrics = field(default_factory=lambda: Metrics())
+
+    @property
+    def ready(self) -> bool:
+        """Whether calls can be served: a key table has come, and a worker answers and names its models."""
+        return self.keys.loaded and any(worker.models and worker.health is not Health.DOWN for worker in self.workers)

@@ -1,0 +1,71 @@
+"""A whole small answer in one call: readiness, key table, feedback, aborts. Not the hot path."""
+
+import asyncio
+from dataclasses import dataclass
+
+from gateway.errors import UpstreamLost, UpstreamTimeout
+from gateway.upstream.connection import Connection, Head, Headers
+from gateway.upstream.limits import Limits
+from gateway.upstream.origin import Origin
+from gateway.upstream.pool import Pool
+
+
+@dataclass(slots=True, frozen=True)
+class Request:
+    """What to ask. ``headers`` must not hold host, content-length or connection."""
+
+    method: str
+    path: str
+    headers: Headers
+    body: bytes = b""
+
+    def encode(self, host: str) -> bytes:
+        """The bytes on the wire."""
+        lines = [f"{self.method} {self.path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {len(self.body)}\r\n".encode()]
+        lines += [b"%s: %s\r\n" % header for header in self.headers]
+        return b"".join((*lines, b"\r\n", self.body))
+
+
+@dataclass(slots=True, frozen=True)
+class Fetched:
+    """A whole answer."""
+
+    head: Head
+    body: bytes
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.head.status
+
+
+async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float) -> Fetched:
+    """The answer to ``request``, which must be safe to send twice: a reused connection that turns out closed is tried anew.
+
+    Raises:
+        UpstreamError: unreachable, lost, or longer than ``timeout_s``.
+    """
+    try:
+        async with asyncio.timeout(timeout_s):
+            reused = pool.take_idle(origin)
+            if reused is not None:
+                try:
+                    return await _exchange(pool, reused, origin, request)
+                except UpstreamLost as error:
+                    if error.answered:
+                        raise
+            return await _exchange(pool, await pool.connect(origin), origin, request)
+    except TimeoutError as error:
+        raise UpstreamTimeout(f"{timeout_s} s for {request.method} {request.path}") from error
+
+
+async def _exchange(pool: Pool, connection: Connection, origin: Origin, request: Request) -> Fetched:
+    try:
+        connection.start(request.encode(origin.host), Limits())
+        head = await connection.head()
+        parts: list[bytes] = []
+        while data := await connection.read():
+            parts.append(data)
+        return Fetched(head, b"".join(parts))
+    finally:
+        pool.release(connection, origin)
