@@ -1,0 +1,131 @@
+"""Puts the record into the engine's HTTP answer, and leaves every other byte as SGLang wrote it.
+
+Owns the reading of our request headers and the place of the record: in a stream one event of its own before the chunk
+that carries the last `finish_reason`, in a JSON body one last top-level field. Pure ASGI: it does not import SGLang, so
+the fake engine of the tests uses it too. Not owned: the record's content (`record`). Place in the path: step 1, outermost in
+the engine's HTTP process. A request without our headers passes through untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workers.inference.record import Recorder
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+SCOPE_KEY: Final = "headrace.order"
+RECORD_HEADER: Final = b"x-headrace-record"
+RID_HEADER: Final = b"x-headrace-rid"
+CACHE_SALT_HEADER: Final = b"x-headrace-cache-salt"
+
+EVENT_PREFIX: Final = b"event: headrace.record\ndata: "
+JSON_FIELD: Final = b',"headrace_record":'
+
+FINISH_MARKERS: Final = {"/v1/chat/completions": b'"finish_reason":"'}
+"""Path → bytes that only a chunk with a finish reason holds: inside JSON strings the quotes would be escaped."""
+
+
+@dataclass(slots=True)
+class Order:
+    """What our headers ask of one request. `record` is the answer's record in the making, once the engine runs."""
+
+    rid: str | None
+    cache_salt: str | None
+    wants_record: bool
+    record: Recorder | None = None
+
+    @staticmethod
+    def of(scope: Scope) -> Order | None:
+        """The order in the request's headers, or None where there is no header of ours."""
+        ours = {name: value.decode("latin-1") for name, value in scope["headers"] if name.startswith(b"x-headrace-")}
+        if not ours:
+            return None
+        wants_record = ours.get(RECORD_HEADER) == "1" and scope["path"] in FINISH_MARKERS
+        return Order(ours.get(RID_HEADER), ours.get(CACHE_SALT_HEADER), wants_record)
+
+
+class RecordMiddleware:
+    """ASGI middleware; `forget` is called with the recorder when its request is over, however it ended."""
+
+    def __init__(self, app: App, forget: Callable[[Recorder], None]) -> None:
+        self._app = app
+        self._forget = forget
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        order = Order.of(scope) if scope["type"] == "http" else None
+        if order is None:
+            await self._app(scope, receive, send)
+            return
+        scope[SCOPE_KEY] = order
+        writer = _AnswerWriter(order, FINISH_MARKERS[scope["path"]], send).send if order.wants_record else send
+        try:
+            await self._app(scope, receive, writer)
+        finally:
+            if order.record is not None:
+                self._forget(order.record)
+
+
+class _AnswerWriter:
+    """Watches the messages of one answer and adds the record where it belongs."""
+
+    def __init__(self, order: Order, marker: bytes, send: Send) -> None:
+        self._order = order
+        self._marker = marker
+        self._send = send
+        self._is_stream = False
+        self._held: Message | None = None
+        self._body: list[bytes] = []
+        self._num_finished = 0
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await self._start(message)
+        elif message["type"] != "http.response.body":
+            await self._send(message)
+        elif self._is_stream:
+            await self._stream_part(message)
+        elif self._held is not None:
+            await self._json_part(message)
+        else:
+            await self._send(message)
+
+    async def _start(self, message: Message) -> None:
+        kind = next((value for name, value in message["headers"] if name.lower() == b"content-type"), b"")
+        self._is_stream = kind.startswith(b"text/event-stream")
+        if message["status"] == 200 and kind.startswith(b"application/json"):
+            self._held = message  # its content-length is not known yet
+        else:
+            await self._send(message)
+
+    async def _stream_part(self, message: Message) -> None:
+        recorder = self._order.record
+        if recorder is not None and recorder.finished and self._marker in message["body"]:
+            self._num_finished += 1
+            record = recorder.encode() if self._num_finished == recorder.num_choices else None
+            if record is not None:
+                event = EVENT_PREFIX + record + b"\n\n"
+                await self._send({"type": "http.response.body", "body": event, "more_body": True})
+        await self._send(message)
+
+    async def _json_part(self, message: Message) -> None:
+        self._body.append(message.get("body", b""))
+        if message.get("more_body", False):
+            return
+        assert self._held is not None
+        body = b"".join(self._body)
+        record = None if self._order.record is None else self._order.record.encode()
+        if record is not None and body.endswith(b"}"):
+            body = body[:-1] + JSON_FIELD + record + b"}"
+        await self._send({**self._held, "headers": _with_length(self._held["headers"], len(body))})
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _with_length(headers: list[tuple[bytes, bytes]], length: int) -> list[tuple[bytes, bytes]]:
+    return [(name, str(length).encode() if name.lower() == b"content-length" else value) for name, value in headers]

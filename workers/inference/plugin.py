@@ -1,0 +1,103 @@
+"""Headrace's SGLang plug-in (entry point `headrace` of group `sglang.srt.plugins`).
+
+Owns which hook goes where, and the route `/headrace/engine` that says whether they are all in place. SGLang calls
+`register` in each of its processes: the HTTP process gets recording and the pause watchdog, the scheduler gets the
+weight guard. Without our request headers SGLang answers as it would without the plug-in. Place in the path: steps 1
+and 3, inside the engine.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any, Final
+
+from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+
+_TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
+_UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
+STATE_ROUTE: Final = "/headrace/engine"
+
+
+def register() -> None:
+    """Register this process's hooks; SGLang applies them right after."""
+    if multiprocessing.parent_process() is None:
+        _register_http()
+    elif "scheduler" in _target_name():
+        _register_scheduler()
+
+
+def _register_http() -> None:
+    from workers.inference.pause import PauseWatchdog
+    from workers.inference.recording import Recording
+
+    recording = Recording(version("sglang"))
+    watchdog = PauseWatchdog.from_environment()
+    hooks: dict[str, Callable[..., Any]] = {
+        f"{_TOKENIZER}.generate_request": recording.around_generate,
+        f"{_TOKENIZER}._send_one_request": recording.around_send,
+        f"{_TOKENIZER}.abort_request": recording.around_abort,
+        "sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid": recording.around_regenerate_rid,
+        f"{_TOKENIZER}.pause_generation": watchdog.around_pause,
+        f"{_TOKENIZER}.continue_generation": watchdog.around_continue,
+        f"{_TOKENIZER}.begin_weight_update": watchdog.around_begin,
+        f"{_TOKENIZER}.end_weight_update": watchdog.around_end,
+        f"{_TOKENIZER}.check_weights": watchdog.around_check,
+        f"{_TOKENIZER}._update_model_path_info": _keep_served_name,
+    }
+    _around(hooks)
+    _extend_app(recording, watchdog, list(hooks))
+
+
+def _register_scheduler() -> None:
+    from workers.inference.weight_guard import WeightGuard
+
+    guard = WeightGuard()
+    _around(
+        {
+            f"{_UPDATER}.begin_weight_update": guard.around_begin,
+            f"{_UPDATER}.update_weights_from_tensor": guard.around_tensors,
+            f"{_UPDATER}.check_weights": guard.around_check,
+            "sglang.srt.managers.scheduler.Scheduler.continue_generation": guard.around_continue,
+        }
+    )
+
+
+def _around(hooks: dict[str, Callable[..., Any]]) -> None:
+    for target, hook in hooks.items():
+        HookRegistry.register(target, hook, HookType.AROUND)
+
+
+def _target_name() -> str:
+    """Name of the function that this process was started to run: SGLang names its processes after it only later."""
+    process = multiprocessing.current_process()
+    return getattr(getattr(process, "_target", None), "__name__", "")
+
+
+def _keep_served_name(original: Callable[..., Any], manager: Any, model_path: str, load_format: str) -> None:
+    """An update from disk would rename the served model after its directory; agents ask for it by name."""
+    name = manager.served_model_name
+    original(manager, model_path, load_format)
+    manager.served_model_name = name
+
+
+def _extend_app(recording: Any, watchdog: Any, targets: list[str]) -> None:
+    from sglang.srt.entrypoints import http_server
+
+    from workers.inference.middleware import RecordMiddleware
+
+    async def state() -> dict[str, Any]:
+        manager = http_server.get_global_state().tokenizer_manager
+        return {
+            "engine": {"name": "sglang", "version": version("sglang")},
+            "missing_hooks": [target for target in targets if target not in HookRegistry._patched],
+            "weight_version": manager.config_value("weight_version"),
+            "paused": manager.is_pause,
+            "update": watchdog.update,
+            "num_pauses_expired": watchdog.num_expired,
+            "num_aborted": recording.num_aborted,
+        }
+
+    http_server.app.add_middleware(RecordMiddleware, forget=recording.forget)
+    http_server.app.add_api_route(STATE_ROUTE, state)
