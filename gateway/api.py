@@ -95,6 +95,5 @@ def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(HTTPException)
     async def unknown(request: Request, error: HTTPException) -> Response:
         code = "method_not_allowed" if error.status_code == 405 else "unknown_path"
-        return await refused(
-            request, Refused(error.status_code, code, f"{error.detail}: this gateway does not serve {request.method} here")
-        )
+        message = f"{error.detail}: this gateway does not serve {request.method} here"
+        return await refused(request, Refused(error.status_code, code, message))

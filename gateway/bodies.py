@@ -1,4 +1,7 @@
-"""Reads a request body: size limit before anything is parsed, slow senders, gzip and deflate. The server undoes chunked and Expect."""
+"""Reads a request body: size limit before anything is parsed, slow senders, gzip and deflate.
+
+The HTTP server in front undoes chunked framing and answers Expect.
+"""
 
 import asyncio
 import zlib

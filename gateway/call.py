@@ -51,7 +51,6 @@ class Call:
         """What the journal keeps of the answer; it ends now."""
         return ResponseHalf(
             event_id=self.event_id,
-            tenant=self.identity.tenant,
             status=status,
             body=body,
             record=record,

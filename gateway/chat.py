@@ -1,7 +1,7 @@
 """The hot route, ``POST /v1/chat/completions``, on raw ASGI: admission, then ``relay``.
 
-Every answer carries ``x-headrace-event``; ``x-headrace-session`` too once the session is known. A route at the HTTP protocol's level may
-replace this file: what it calls is independent of ASGI but for ``receive`` and ``send``.
+Every answer carries ``x-headrace-event``; ``x-headrace-session`` too once the session is known. A route at the HTTP protocol's
+level may replace this file: what it calls is independent of ASGI but for ``receive`` and ``send``.
 """
 
 from atdp.ids import mint_completion_id, new_event_id

@@ -1,4 +1,4 @@
-"""Which headers cross the gateway. Towards the engine an allow-list, because some of SGLang's headers choose ids, ranks and priorities."""
+"""Which headers cross the gateway. Towards the engine an allow-list: SGLang has headers that choose ids, ranks, priorities."""
 
 from gateway.call import Call
 from gateway.upstream.connection import Headers
@@ -10,7 +10,7 @@ _NOT_TO_AGENT = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b
 def engine_request(call: Call, host: str, target: bytes) -> bytes:
     """The whole request that the engine gets, head and body.
 
-    The record is asked for only where the tenant records. Id and cache salt go along always: aborts need the one, isolation the other.
+    The record is asked for only where the tenant records. Id and cache salt always go along: aborts and isolation need them.
     """
     body = call.request.body
     lines = [b"POST %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n" % (target, host.encode(), len(body))]

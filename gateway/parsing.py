@@ -9,26 +9,11 @@ import msgspec
 
 from gateway.errors import Refused
 
-ENGINE_FIELDS = frozenset(
-    [
-        "cache_salt",
-        "conversation_id",
-        "custom_logit_processor",
-        "custom_params",
-        "data_parallel_rank",
-        "disagg_prefill_dp_rank",
-        "extra_key",
-        "input_ids",
-        "lora_path",
-        "priority",
-        "rid",
-        "routed_dp_rank",
-        "routing_key",
-        "session_id",
-        "session_params",
-    ]
-)
-"""Request fields of SGLang 0.5 that choose cache, session, adapter, worker, prompt ids or code; ``bootstrap_*`` as well."""
+_CHOOSES_STATE = ("cache_salt", "conversation_id", "extra_key", "input_ids", "lora_path", "rid", "session_id", "session_params")
+_CHOOSES_PLACE = ("data_parallel_rank", "disagg_prefill_dp_rank", "priority", "routed_dp_rank", "routing_key")
+_RUNS_CODE = ("custom_logit_processor", "custom_params")
+ENGINE_FIELDS = frozenset((*_CHOOSES_STATE, *_CHOOSES_PLACE, *_RUNS_CODE))
+"""Request fields of SGLang 0.5 that reach into the engine; ``bootstrap_*`` as well."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)

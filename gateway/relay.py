@@ -1,7 +1,7 @@
 """Relays one call: chooses a worker, passes the engine's bytes on as they come, and ends the exchange in the journal.
 
-A stream's end, from the engine's record on, and a JSON answer as a whole are held until the exchange is durable. Whatever goes wrong
-after the first byte ends in an error event and a cut, never in a clean end.
+A stream's end, from the engine's record on, and a JSON answer as a whole are held until the exchange is durable. Whatever goes
+wrong after the first byte ends in an error event and a cut, never in a clean end.
 """
 
 import asyncio

@@ -1,0 +1,108 @@
+"""What the fake engine computes: a made-up tokenizer and model, weight versions, pauses, aborts. Deterministic, and without SGLang.
+
+One token is one UTF-8 byte, so a multi-byte character is several tokens. A reply is the last user message, or what a test has set.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+from workers.inference.record import Recorder
+
+VOCABULARY_OFFSET = 100
+STOP_ID = 2
+
+
+def encode(text: str) -> list[int]:
+    """The ids of ``text``: one a byte."""
+    return [VOCABULARY_OFFSET + byte for byte in text.encode()]
+
+
+def render(messages: list[dict[str, Any]]) -> list[int]:
+    """The prompt ids of a conversation: the fake's chat template."""
+    return [1, *(token for m in messages for token in encode(f"<{m['role']}>{m.get('content') or ''}\n"))]
+
+
+@dataclass
+class Sample:
+    """One choice while it is sampled."""
+
+    index: int
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    versions: list[str] = field(default_factory=list)
+    finish_reason: str | None = None
+
+    def output(self) -> dict[str, Any]:
+        """The same in the shape of SGLang's outputs."""
+        spans: list[dict[str, Any]] = []
+        for at, version in enumerate(self.versions):
+            if not spans or spans[-1]["version"] != version:
+                spans.append({"version": version, "start": at, "end": at})
+            spans[-1]["end"] = at + 1
+        meta = {
+            "finish_reason": {"type": self.finish_reason},
+            "completion_tokens": len(self.ids),
+            "output_token_logprobs": [(lp, token, None) for lp, token in zip(self.logprobs, self.ids, strict=True)],
+            "weight_versions": spans,
+        }
+        return {"output_ids": self.ids, "meta_info": meta}
+
+
+@dataclass
+class Model:
+    """The engine's state. ``token_gate``, where a test sets one, is awaited before each token after the first."""
+
+    version: str = "v000000"
+    checksum: str = "0" * 64
+    updating: bool = False
+    reply: Callable[[dict[str, Any]], str] = lambda body: str(body["messages"][-1]["content"])
+    token_gate: Callable[[], Any] | None = None
+    running: dict[str, asyncio.Event] = field(default_factory=dict)
+    aborted: list[str] = field(default_factory=list)
+    unpaused: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.unpaused.set()
+
+    def abort(self, rid: str) -> None:
+        """Stop the running request ``rid``; every ask is kept in ``aborted``."""
+        self.aborted.append(rid)
+        if rid in self.running:
+            self.running[rid].set()
+
+    async def sample(self, rid: str, body: dict[str, Any], index: int) -> AsyncIterator[tuple[Sample, bytes]]:
+        """Choice ``index`` after each token, and the token's byte; the last has a finish reason and may have no byte."""
+        sample, stopped = Sample(index), self.running[rid]
+        reply = self.reply(body).encode()
+        limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(reply) + 1
+        for at, byte in enumerate([*reply, None]):
+            if at and self.token_gate is not None:
+                await self.token_gate()
+            await self.unpaused.wait()
+            if stopped.is_set():
+                sample.finish_reason = "abort"
+                yield sample, b""
+                return
+            sample.ids.append(STOP_ID if byte is None else VOCABULARY_OFFSET + byte)
+            sample.logprobs.append(-(at + 1) / 100)
+            sample.versions.append(self.version)
+            sample.finish_reason = "stop" if byte is None else ("length" if at + 1 == limit else None)
+            yield sample, b"" if byte is None else bytes([byte])
+            if sample.finish_reason:
+                return
+
+
+def recorder(rid: str, body: dict[str, Any]) -> Recorder:
+    """A record that has the prompt and the sampling parameters, as SGLang would have filled them in."""
+    made = Recorder(rid, body["model"], "fake")
+    made.expect(body.get("n", 1))
+    defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 1 << 30, "min_p": 0.0, "logit_bias": None, "ignore_eos": False}
+    penalties = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
+    lengths = {"max_new_tokens": body.get("max_tokens"), "min_new_tokens": 0, "stop_strs": body.get("stop"), "stop_token_ids": None}
+    nothing = dict.fromkeys(("json_schema", "regex", "ebnf", "structural_tag", "custom_params"))
+    given = {key: body[key] for key in defaults | penalties if body.get(key) is not None}
+    made.on_dispatch(render(body["messages"]), SimpleNamespace(**(defaults | penalties | lengths | nothing | given)))
+    return made

@@ -1,0 +1,60 @@
+"""Serves an ASGI application on a free port, or a Unix socket, of this machine, inside the test's own event loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, which belong to the test run; ``listening`` is set once it serves."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "on") -> AsyncIterator[str]:
+    """The base URL of ``app`` while the context lasts; connections that are still open at its end are dropped."""
+    if unix_socket is None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    else:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(unix_socket))
+        url = "http://unix"
+    config = uvicorn.Config(
+        app,
+        lifespan=lifespan,
+        http="httptools",
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listener]))
+    await server.listening.wait()
+    try:
+        yield url
+    finally:
+        for connection in list(server.server_state.connections):
+            connection.transport.abort()
+        server.should_exit = True
+        await task
+        listener.close()
