@@ -1,0 +1,40 @@
+"""The command line, ``headrace``: one command per file under ``deploy/commands``. Each imports what is heavy when it is called."""
+
+import sys
+
+import typer
+
+from deploy.commands import audit, consent, demo, feedback, keys, rollback, status, up, versions
+
+_HELP = """An OpenAI-compatible gateway that turns live agent traffic into governed online reinforcement learning.
+
+Start it with [bold]headrace up[/bold], point an agent's base URL at it, and reward its answers with [bold]headrace feedback[/bold];
+[bold]headrace demo[/bold] shows the whole of it in a quarter of an hour.
+"""
+
+app = typer.Typer(help=_HELP, no_args_is_help=True, rich_markup_mode="rich", add_completion=False, pretty_exceptions_enable=False)
+app.command("up")(up.up)
+app.command("demo")(demo.demo)
+app.command("status")(status.status)
+app.add_typer(keys.app, name="keys")
+app.add_typer(consent.app, name="consent")
+app.command("feedback")(feedback.feedback)
+app.command("versions")(versions.versions)
+app.command("rollback")(rollback.rollback)
+app.add_typer(audit.app, name="audit")
+
+
+def main() -> None:
+    """Entry point of ``headrace``: a failure that we know is one sentence on standard error and exit status 1."""
+    from dataproxy.client import DataProxyClientError
+    from deploy.errors import DeployError
+
+    try:
+        app()
+    except (DeployError, DataProxyClientError) as error:
+        print(f"headrace: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

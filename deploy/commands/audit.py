@@ -1,0 +1,108 @@
+"""``headrace audit``: read what was recorded, redacted. Every read is itself put on record before it is answered."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, when
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from atdp.events import Event
+
+app = typer.Typer(help="Read what was recorded, redacted. Every read is itself put on record.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_(
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many.")] = 20,
+    session: Annotated[str | None, typer.Option(help="Of this session only.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Of this kind only: model_call, reward, access, decision, …")] = None,
+    after: Annotated[int | None, typer.Option(help="Go on from here: the number printed under the last page.")] = None,
+    json: Json = False,
+) -> None:
+    """List events in the order they were stored.
+
+    \b
+    Examples:
+      headrace audit list --kind model_call
+      headrace audit list --kind access        (who read what)
+    """
+    import msgspec
+    from rich.console import Console
+    from rich.table import Table
+
+    with admin_client(data_dir, config_dir) as client:
+        page = client.list_events(limit=limit, after=after, session=session, kind=kind)
+    if json:
+        print(msgspec.json.encode(page).decode())
+        return
+    table = Table("event", "when", "kind", "tenant", "agent", "session", "redacted")
+    for event in page.events:
+        redacted = str(len(event.spans)) if event.spans else ""
+        table.add_row(
+            event.event_id, when(event.started_at), event.kind, event.tenant, event.agent, event.session_id[:16], redacted
+        )
+    console = Console()
+    console.print(table)
+    if page.next_after is not None:
+        console.print(f"More: headrace audit list --after {page.next_after}", highlight=False)
+
+
+@app.command()
+def show(
+    event_id: Annotated[str, typer.Argument(help="An event's id from `headrace audit list`, or an answer's id (chatcmpl-…).")],
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    json: Json = False,
+) -> None:
+    """Show one event: its text with what was redacted marked, and its decisions."""
+    import msgspec
+    from rich.console import Console
+
+    with admin_client(data_dir, config_dir) as client:
+        detail = client.get_event(_event_id(event_id))
+    if json:
+        print(msgspec.json.encode(detail).decode())
+        return
+    console = Console(highlight=False)
+    _print_event(console, detail.event)
+    for record in detail.tokens:
+        num_masked = record.prompt_altered.count(1) + record.output_altered.count(1)
+        sizes = f"{len(record.prompt_ids) // 4} prompt and {len(record.output_ids) // 4} output ids"
+        console.print(f"[bold]tokens[/bold] choice {record.choice}: {sizes}, {num_masked} masked, finish {record.finish_reason}")
+
+
+@app.command()
+def trajectory(trajectory_id: str, data_dir: DataDir, config_dir: ConfigDir) -> None:
+    """Show one trajectory: its events in order, its reward, whether it may be trained on and why, and what was trained on it."""
+    from rich.console import Console
+
+    with admin_client(data_dir, config_dir) as client:
+        detail = client.get_trajectory(trajectory_id)
+    console = Console(highlight=False)
+    for event in detail.events:
+        _print_event(console, event)
+    verdict = "trainable" if detail.eligible else "not trainable"
+    console.print(f"reward {detail.reward}; {verdict} ({detail.reason}); trained by {', '.join(detail.trained_by) or 'no version'}")
+
+
+def _event_id(given: str) -> str:
+    """A completion id carries its event's id."""
+    return given.removeprefix("chatcmpl-")[:32] if given.startswith("chatcmpl-") else given
+
+
+def _print_event(console: "Console", event: "Event") -> None:
+    from deploy.commands.event_view import marked_lines
+
+    console.rule(f"{event.kind} {event.event_id}")
+    whose = f"tenant {event.tenant}  agent {event.agent}  session {event.session_id}  trajectory {event.trajectory_id}"
+    console.print(f"{when(event.started_at)}  {whose}", soft_wrap=True)
+    for line in marked_lines(event):
+        console.print(line, soft_wrap=True)
+    for span in event.spans:
+        where = f"{span.path} {span.start}:{span.end}"
+        console.print(f"  [yellow]{span.surrogate}[/yellow] {span.kind} by {span.detector} ({span.score:.2f}) at {where}")

@@ -1,0 +1,44 @@
+"""Options that several commands share, and the client they talk to the data proxy with."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dataproxy.client import SyncDataProxyClient
+from deploy.errors import NotRunning
+from deploy.paths import Paths, default_config_dir, default_data_dir
+
+DataDir = Annotated[
+    Path, typer.Option(help="Where everything is kept.", default_factory=default_data_dir, show_default="~/.local/share/headrace")
+]
+ConfigDir = Annotated[
+    Path, typer.Option(help="Where the keys lie.", default_factory=default_config_dir, show_default="~/.config/headrace")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def paths_of(data_dir: Path, config_dir: Path) -> Paths:
+    """Both directories, absolute, ``~`` resolved."""
+    return Paths(data_dir.expanduser().absolute(), config_dir.expanduser().absolute())
+
+
+def admin_client(data_dir: Path, config_dir: Path) -> SyncDataProxyClient:
+    """A client with the operator's key. Close it.
+
+    Raises:
+        NotRunning: no key file, or no socket.
+    """
+    paths = paths_of(data_dir, config_dir)
+    key_file = paths.config_dir / "admin.key"
+    if not paths.socket.exists() or not key_file.exists():
+        raise NotRunning(
+            f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
+        )
+    return SyncDataProxyClient(paths.socket, key_file.read_text().strip())
+
+
+def when(time_us: int | None) -> str:
+    """UTC µs as local time to the second; ``—`` for None."""
+    return "—" if time_us is None else datetime.fromtimestamp(time_us / 1e6).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,65 @@
+"""``headrace status``: what runs, and what is in the store."""
+
+import json as json_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, paths_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from dataproxy.client.types import Status
+
+
+def status(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
+    """Show what runs, which weights serve, and what has been recorded, redacted and trained on."""
+    import msgspec
+    from rich.console import Console
+
+    paths = paths_of(data_dir, config_dir)
+    with admin_client(data_dir, config_dir) as client:
+        counts = client.status()
+    if json:
+        print(msgspec.json.encode(counts).decode())
+        return
+    console = Console()
+    if paths.stack_file.exists():
+        stack = json_module.loads(paths.stack_file.read_text())
+        console.print(f"gateway  {stack['gateway']}/v1   model {stack['model']}", highlight=False)
+        for name in stack["processes"]:
+            console.print(f"  {name:<10} {_process(paths.run_dir / f'{name}.pid')}", highlight=False)
+    console.print(_table(counts))
+
+
+def _process(pid_file: Path) -> str:
+    return f"process {pid_file.read_text().strip()}" if pid_file.exists() else "is being started again"
+
+
+def _table(counts: "Status") -> "Table":
+    from rich.table import Table
+
+    table = Table(show_header=False, box=None)
+    rows = {
+        "serving": counts.serving or "the model as it came",
+        "versions": counts.versions,
+        "events": counts.events,
+        "not yet drained": f"{counts.journal_backlog} bytes",
+        "trajectories": counts.trajectories,
+        "trainable": counts.trainable,
+        "not trainable": _by_name(counts.not_trainable),
+        "trained": counts.trained,
+        "leased now": counts.leases,
+        "rewards": f"{counts.rewards} ({counts.pending_rewards} wait for their exchange)",
+        "redacted values": _by_name(counts.redactions),
+        "quarantined": _by_name(counts.quarantine),
+    }
+    for name, value in rows.items():
+        table.add_row(name, str(value))
+    return table
+
+
+def _by_name(counts: dict[str, int]) -> str:
+    """``{"email": 3}`` → ``3 (email 3)``; most first."""
+    parts = ", ".join(f"{name} {number}" for name, number in sorted(counts.items(), key=lambda item: -item[1]))
+    return f"{sum(counts.values())} ({parts})" if parts else "0"

@@ -1,0 +1,145 @@
+"""One supervised process: its start under a guard, its readiness, its restarts with back-off, its end."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deploy.errors import StartFailed
+from deploy.launcher import guard
+
+FIRST_BACKOFF_S = 0.5
+LAST_BACKOFF_S = 30.0
+STEADY_S = 60.0
+"""A process that lived this long starts again at once and with the first back-off."""
+_POLL_S = 0.1
+_NUM_TAIL_LINES = 15
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True, frozen=True)
+class ChildSpec:
+    """What a process is.
+
+    ``command`` is asked at every start, because a restarted engine starts from the version that serves by then. ``ready`` is
+    polled; None: ready once started. ``advice`` ends the sentence when it does not start. ``grace_s``: from SIGTERM to SIGKILL.
+    """
+
+    name: str
+    command: Callable[[], Awaitable[list[str]]]
+    environment: dict[str, str]
+    ready: Callable[[], Awaitable[bool]] | None
+    ready_timeout_s: float
+    grace_s: float
+    advice: str = ""
+
+
+@dataclass(slots=True)
+class Child:
+    """Keeps one process alive from ``start`` until ``stop``. All methods run on the supervisor's loop, in its main thread:
+    the kernel's word of a parent's death is about the thread that started the child."""
+
+    spec: ChildSpec
+    log_path: Path
+    pid_path: Path
+    say: Say
+    num_restarts: int = 0
+    is_ready: asyncio.Event = field(default_factory=asyncio.Event)
+    _process: asyncio.subprocess.Process | None = None
+    _stopping: bool = False
+
+    async def run(self) -> None:
+        """Start the process and restart it whenever it ends, until ``stop``.
+
+        Raises:
+            StartFailed: it never got ready the first time.
+        """
+        backoff_s = FIRST_BACKOFF_S
+        loop = asyncio.get_running_loop()
+        while not self._stopping:
+            started = loop.time()
+            failure = await self._run_once()
+            self.is_ready.clear()
+            if self._stopping:
+                return
+            if failure is not None and self.num_restarts == 0:
+                raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")
+            if loop.time() - started > STEADY_S:
+                backoff_s = FIRST_BACKOFF_S
+            self.num_restarts += 1
+            self.say(f"{self.spec.name} {failure or 'ended'}; starting it again in {backoff_s:g} s (log: {self.log_path})")
+            await asyncio.sleep(backoff_s)
+            backoff_s = min(backoff_s * 2, LAST_BACKOFF_S)
+
+    async def stop(self) -> None:
+        """End the process: SIGTERM now, SIGKILL after its grace (by the guard)."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.terminate()
+            await self._process.wait()
+
+    def kill(self) -> None:
+        """End the process and everything under it at once."""
+        self._stopping = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(guard.SUPERVISOR_DIED)
+
+    async def _run_once(self) -> str | None:
+        """One life of the process; why it never got ready, or None if it did and then ended."""
+        process = await self._spawn()
+        try:
+            failure = await self._until_ready(process)
+            if failure is None:
+                self.is_ready.set()
+                status = await process.wait()
+                if not self._stopping:
+                    self.say(f"{self.spec.name} ended unexpectedly ({describe_status(status)})")
+            return failure
+        finally:
+            if process.returncode is None:
+                process.terminate()
+                await process.wait()
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        command = await self.spec.command()
+        prefix = [sys.executable, "-I", "-S", guard.__file__, str(self.pid_path), str(self.spec.grace_s), str(os.getpid())]
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *prefix, *command, env=self.spec.environment, start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL, stdout=fd, stderr=fd,
+            )  # fmt: skip
+        finally:
+            os.close(fd)
+        return self._process
+
+    async def _until_ready(self, process: asyncio.subprocess.Process) -> str | None:
+        """None once ready; else why not."""
+        if self.spec.ready is None:
+            return None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.spec.ready_timeout_s
+        while loop.time() < deadline:
+            if process.returncode is not None:
+                return f"ended while starting ({describe_status(process.returncode)})"
+            if await self.spec.ready():
+                return None
+            await asyncio.sleep(_POLL_S)
+        return f"was not ready after {self.spec.ready_timeout_s:g} s"
+
+    def _explain(self) -> str:
+        lines = self.log_path.read_text(errors="replace").splitlines()[-_NUM_TAIL_LINES:]
+        tail = "\n".join(f"    {line[:300]}" for line in lines) or "    (the log is empty)"
+        advice = f"\n{self.spec.advice}" if self.spec.advice else ""
+        return f" The last lines of {self.log_path}:\n{tail}{advice}"
+
+
+def describe_status(status: int) -> str:
+    """``0`` → ``"exit status 0"``; 137 → ``"killed by signal 9"``, with the usual cause."""
+    if status == 137:
+        return "killed by signal 9: often the kernel, out of memory"
+    return f"killed by signal {status - 128}" if status > 128 else f"exit status {status}"

@@ -1,0 +1,52 @@
+"""What stops a start before anything runs: a taken port, too little memory, another Headrace on the same data."""
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from deploy.errors import AlreadyRunning, NotEnoughMemory, PortTaken
+from deploy.launcher import checks
+from deploy.launcher.lock import InstanceLock, is_held
+
+
+def test_a_taken_port_is_named_with_another_to_try() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(PortTaken, match=rf"127\.0\.0\.1:{port}.*--port"):
+            checks.require_free_port("127.0.0.1", port)
+    checks.require_free_port("127.0.0.1", port)
+
+
+def test_a_free_port_can_be_listened_on() -> None:
+    with socket.create_server(("127.0.0.1", checks.free_port())):
+        pass
+
+
+def test_a_container_limit_counts_where_it_is_less_than_the_machine_has(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:       16000 kB\nMemAvailable:    8000 kB\n")
+    assert checks.available_memory_bytes(meminfo, tmp_path) == 8000 * 1024
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory.current").write_text("1000\n")
+    assert checks.available_memory_bytes(meminfo, tmp_path) == 8000 * 1024
+    (tmp_path / "memory.max").write_text("5000\n")
+    assert checks.available_memory_bytes(meminfo, tmp_path) == 4000
+
+
+def test_too_little_memory_is_said_with_both_figures() -> None:
+    with pytest.raises(NotEnoughMemory, match=r"needs about 1048576\.0 GiB of memory and \d+\.\d GiB is available"):
+        checks.require_memory(2**50, "Headrace")
+    checks.require_memory(1, "Headrace")
+
+
+def test_a_second_instance_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    assert not is_held(run_dir)
+    with InstanceLock(run_dir):
+        assert is_held(run_dir)
+        with pytest.raises(AlreadyRunning, match=r"already runs on .*process \d+.*--data-dir"), InstanceLock(run_dir):
+            pass
+    assert not is_held(run_dir)
+    with InstanceLock(run_dir):
+        pass
