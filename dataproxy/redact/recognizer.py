@@ -1,0 +1,73 @@
+"""The one presidio recognizer of the pattern lane: every rule on every view of a text."""
+
+import time
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from dataproxy.redact.errors import RedactionFailed
+from dataproxy.redact.folding import views
+from dataproxy.redact.prefilter import Prefilter
+from dataproxy.redact.presidio import LocalRecognizer, NlpArtifacts, RecognizerResult
+from dataproxy.redact.rules import RULES, VERSION, Rule
+
+VALUE = "value"
+RULE = "rule"
+"""Keys of a result's metadata: the value in its canonical spelling, and the rule that found it."""
+
+Found: TypeAlias = tuple[int, int, int, bytes]
+"""First and last character of the text, layer of escapes, canonical value."""
+
+
+class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
+    """Finds the values of `RULES`. ``context`` and ``deadline`` (monotonic seconds) are set by the detector before each text."""
+
+    def __init__(self) -> None:
+        self._prefilter = Prefilter(RULES)
+        self.context_before = ""
+        self.deadline = float("inf")
+        kinds = sorted({rule.kind for rule in RULES})
+        super().__init__(supported_entities=kinds, name="HeadracePatterns", supported_language="en", version=VERSION)
+
+    def load(self) -> None:
+        """Nothing to load: the rules are compiled in the constructor."""
+
+    def analyze(self, text: str, entities: list[str], nlp_artifacts: NlpArtifacts | None) -> list[RecognizerResult]:
+        """Every hit of every rule; overlaps of different rules are left in.
+
+        Raises:
+            RedactionFailed: the deadline passed.
+        """
+        found: dict[str, tuple[Rule, list[Found]]] = {}
+        for view in views(text, self.context_before):
+            for rule in self._prefilter.possible(view.data):
+                if time.monotonic() > self.deadline:
+                    raise RedactionFailed("timeout")
+                hits = found.setdefault(rule.name, (rule, []))[1]
+                hits += [(*view.span(hit.start, hit.end), view.layer, hit.value) for hit in rule.find(view)]
+        return [self._result(rule, *hit) for rule, hits in found.values() for hit in _deepest(hits)]
+
+    def _result(self, rule: Rule, start: int, end: int, _: int, value: bytes) -> RecognizerResult:
+        metadata = {
+            RecognizerResult.RECOGNIZER_IDENTIFIER_KEY: self.id,
+            RecognizerResult.RECOGNIZER_NAME_KEY: self.name,
+            VALUE: value, RULE: rule,
+        }  # fmt: skip
+        return RecognizerResult(rule.kind, start, end, rule.score, recognition_metadata=metadata)
+
+
+def _deepest(hits: list[Found]) -> Iterator[Found]:
+    """Of one rule's hits that overlap those from the deepest layer of escapes.
+
+    A shallow view misplaces borders: in ``\\njohn@…`` it takes the n of the escape for a letter of the name.
+    """
+    if all(layer == 0 for _, _, layer, _ in hits):
+        yield from hits
+        return
+    group: list[Found] = []
+    for hit in [*sorted(hits), None]:
+        if group and (hit is None or hit[0] >= max(end for _, end, _, _ in group)):
+            deepest = max(layer for _, _, layer, _ in group)
+            yield from (found for found in group if found[2] == deepest)
+            group = []
+        if hit is not None:
+            group.append(hit)

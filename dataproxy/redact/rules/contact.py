@@ -1,0 +1,71 @@
+"""Rules for e-mail addresses and network addresses."""
+
+import ipaddress
+import re
+
+from dataproxy.redact.folding import View
+from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
+
+_LOCAL = rb"A-Za-z0-9._%+\-\xe9"
+_LABEL = rb"[A-Za-z0-9\xe9\-]"
+_EMAIL = rb"(?<![" + _LOCAL + rb"])[._%+\-]*+([" + _LOCAL + rb"]++@" + _LABEL + rb"++(?:\." + _LABEL + rb"++)++)"
+_TOP_LEVEL = re.compile(rb"[A-Za-z\xe9]{2,24}|[xX][nN]--[A-Za-z0-9\-]+")
+_FILE_ENDINGS = frozenset((b"png", b"jpg", b"jpeg", b"gif", b"webp", b"svg", b"css", b"js", b"ts", b"json", b"html", b"tgz"))
+_SENTENCE = re.compile(rb"(\.[a-z]{2,6})\.[A-Z][A-Za-z]*$")
+_VERSION_WORD = re.compile(r"(?:version|release|v|build|rev|版本)[\s:=\"']*$")
+
+
+def _email_length(address: bytes) -> int | None:
+    """How much of a candidate is the address: labels after the top level are given back to the sentence."""
+    local, _, domain = _SENTENCE.sub(rb"\1", address).rstrip(b"-").partition(b"@")
+    labels = domain.split(b".")
+    while len(labels) > 1 and not _TOP_LEVEL.fullmatch(labels[-1]):
+        labels.pop()
+    if len(labels) < 2 or labels[-1].lower() in _FILE_ENDINGS or all(label.isdigit() for label in labels[:-1]):
+        return None
+    return len(local) + 1 + len(b".".join(labels))
+
+
+def _email(view: View, match: re.Match[bytes]) -> Hit | None:
+    length = _email_length(match[1])
+    if length is None:
+        return None
+    end = match.start(1) + length
+    if match[1].startswith(b"git@") and view.data[end : end + 1] == b":":
+        return None
+    return Hit(match.start(1), end, match[1][:length].lower())
+
+
+def _ipv4(view: View, match: re.Match[bytes]) -> Hit | None:
+    parts = match[0].split(b".")
+    if any(int(part) > 255 or (len(part) > 1 and part[:1] == b"0") for part in parts):
+        return None
+    address = ipaddress.IPv4Address(match[0].decode())
+    if address.is_loopback or address.is_multicast or parts[0] == b"0" or _VERSION_WORD.search(view.before(match.start(), 14)):
+        return None
+    return hit(match)
+
+
+def _ipv6(_: View, match: re.Match[bytes]) -> Hit | None:
+    if match[0].count(b":") < 3:
+        return None
+    try:
+        address = ipaddress.IPv6Address(match[0].decode())
+    except ValueError:
+        return None
+    return None if address.is_loopback or address.is_unspecified else hit(match, address.exploded.encode())
+
+
+def _mac(_: View, match: re.Match[bytes]) -> Hit:
+    return hit(match, match[0].lower().replace(b"-", b":"))
+
+
+RULES = (
+    Rule("email", "EMAIL", 1.0, 50, rb"@[a-zA-Z0-9\xe9\-]+\.[a-zA-Z\xe9]", by_pattern(_EMAIL, _email)),
+    Rule("ipv4", "IP", 0.8, 10, rb"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
+         by_pattern(rb"(?<![0-9A-Za-z.])[0-9]{1,3}+(?:\.[0-9]{1,3}+){3}(?![0-9A-Za-z]|[.\-][0-9A-Za-z])", _ipv4)),
+    Rule("ipv6", "IP", 0.8, 10, rb"[0-9a-fA-F]:[0-9a-fA-F]{0,4}:[0-9a-fA-F]{0,4}:",
+         by_pattern(rb"(?<![0-9A-Za-z:.])[0-9a-fA-F:]{8,39}+(?![0-9A-Za-z:])", _ipv6)),
+    Rule("mac", "MAC", 0.9, 12, rb"[0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-]",
+         by_pattern(rb"(?<![0-9A-Za-z:\-])[0-9a-fA-F]{2}([:\-])(?:[0-9a-fA-F]{2}\1){4}[0-9a-fA-F]{2}(?![0-9A-Za-z:\-])", _mac)),
+)  # fmt: skip

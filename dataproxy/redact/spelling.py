@@ -1,0 +1,43 @@
+"""The ways one value may be written where another part of the system rendered it: raw, JSON, HTML, percent."""
+
+import html
+import json
+from collections.abc import Iterable
+from typing import AnyStr
+from urllib.parse import quote, quote_plus
+
+
+def spellings(value: str) -> tuple[str, ...]:
+    """Every spelling of ``value``, itself first, no repeats. Lone surrogates, which stand for bytes that are no UTF-8, stay raw.
+
+    A value found under an escape is unescaped as well: a template that parses tool arguments renders it plainly.
+    """
+    forms = [value]
+    for base in dict.fromkeys((value, _unescaped(value), value.strip())):
+        if any("\ud800" <= character <= "\udfff" for character in base):
+            continue
+        once, ascii_once = json.dumps(base, ensure_ascii=False)[1:-1], json.dumps(base)[1:-1]
+        forms += [base, once, ascii_once, json.dumps(once, ensure_ascii=False)[1:-1], once.replace("/", "\\/")]
+        forms += [html.escape(base), html.escape(base, quote=False), quote(base, safe=""), quote(base), quote_plus(base)]
+    return tuple(dict.fromkeys(form for form in forms if form))
+
+
+def find(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
+    """Where any of ``forms`` stands in ``text``: places [start, end), possibly overlapping."""
+    places: list[tuple[int, int]] = []
+    for form in forms:
+        at = text.find(form)
+        while at >= 0:
+            places.append((at, at + len(form)))
+            at = text.find(form, at + len(form))
+    return places
+
+
+def _unescaped(value: str) -> str:
+    if "\\" not in value:
+        return value
+    try:
+        text = json.loads(f'"{value}"')
+    except ValueError:
+        return value
+    return text if isinstance(text, str) else value
