@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 COMMANDS = ("up", "demo", "status", "keys", "consent", "feedback", "versions", "rollback", "audit")
-SUBCOMMANDS = {"keys": ("create", "list", "revoke"), "consent": ("grant", "revoke", "show"), "audit": ("list", "show", "trajectory")}
+SUBCOMMANDS = {
+    "keys": ("create", "list", "revoke"),
+    "consent": ("grant", "revoke", "show"),
+    "audit": ("list", "show", "trajectory"),
+}
 
 
 def headrace(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,7 +46,9 @@ def test_a_command_that_needs_a_running_headrace_says_so_in_one_sentence(tmp_pat
 
 
 def test_a_model_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    done = headrace("up", "--port", "0", "--model", str(tmp_path), "--data-dir", str(tmp_path / "d"), "--config-dir", str(tmp_path / "c"))
+    done = headrace(
+        "up", "--port", "0", "--model", str(tmp_path), "--data-dir", str(tmp_path / "d"), "--config-dir", str(tmp_path / "c")
+    )
     assert done.returncode == 1
     assert "holds no model" in done.stderr
     assert not (tmp_path / "d" / "run" / "stack.json").exists()
