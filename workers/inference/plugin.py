@@ -93,8 +93,10 @@ def _extend_app(recording: Any, watchdog: Any, targets: list[str]) -> None:
             "engine": {"name": "sglang", "version": version("sglang")},
             "missing_hooks": [target for target in targets if target not in HookRegistry._patched],
             "weight_version": manager.config_value("weight_version"),
+            "dtype": str(manager.model_config.dtype).removeprefix("torch."),
             "paused": manager.is_pause,
             "update": watchdog.update,
+            "num_in_flight": len(manager.rid_to_state),
             "num_pauses_expired": watchdog.num_expired,
             "num_aborted": recording.num_aborted,
         }

@@ -1,0 +1,30 @@
+"""What others may import of workers.inference: the engine's control client, weight swaps, and a version's checksum.
+
+Owns no code. torch is imported only by the functions that touch tensors, so a command line that asks an engine for its
+version does not pay for it. Used by the trainer's publisher, by `deploy` and by tests.
+"""
+
+from workers.inference.client.checksum import expected_checksum
+from workers.inference.client.http import EngineClient, EngineState
+from workers.inference.client.swap import SwapReport, swap, swap_weights
+from workers.inference.errors import (
+    ChecksumMismatch,
+    EngineRefused,
+    EngineUnreachable,
+    InferenceError,
+    SwapFailed,
+)
+
+__all__ = [
+    "ChecksumMismatch",
+    "EngineClient",
+    "EngineRefused",
+    "EngineState",
+    "EngineUnreachable",
+    "InferenceError",
+    "SwapFailed",
+    "SwapReport",
+    "expected_checksum",
+    "swap",
+    "swap_weights",
+]
