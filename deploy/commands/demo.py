@@ -1,5 +1,53 @@
 """``headrace demo``: the whole loop on one small job, before and after."""
 
+from pathlib import Path
+from typing import Annotated, Literal, get_args
 
-def demo() -> None:
-    """Start Headrace, let an agent work, learn from its rewards, and show that it got better."""
+import typer
+
+Arm = Literal["online", "control"]
+
+
+def demo(
+    seed: Annotated[int, typer.Option(help="Of the agent's order of tickets, the trainer and the control arm's shuffle.")] = 1,
+    arms: Annotated[
+        str, typer.Option(help="Which to run, in order; control gives each answer another one's reward.")
+    ] = "online,control",
+    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm.")] = 20,
+    exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 120,
+    json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
+    directory: Annotated[Path | None, typer.Option("--dir", help="Where to run; a new folder in your cache otherwise.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the data directories, to look at with headrace audit.")] = False,
+) -> None:
+    """Start Headrace, let an agent work, learn from its rewards, and show that it got better.
+
+    Two arms, one after another: online, and a control whose rewards are shuffled and which must not improve. Each is a
+    fresh Headrace with real SGLang, a trainer, and weights swapped while the agent keeps talking.
+
+    \\b
+    Examples:
+      headrace demo
+      headrace demo --arms online --steps 5         (a short look)
+      headrace demo --seed 3 --json found.json --keep
+    """
+    import time
+
+    from rich.console import Console
+
+    from deploy.demo.plan import DemoPlan
+    from deploy.demo.run import run
+    from deploy.paths import cache_dir
+
+    place = directory or cache_dir() / "demo" / time.strftime("%Y%m%d-%H%M%S")
+    plan = DemoPlan(
+        seed=seed, arms=_arms(arms), directory=place.expanduser().absolute(), num_steps=steps, num_held_out=exam, keep=keep
+    )  # fmt: skip
+    run(plan, Console(), json)
+
+
+def _arms(text: str) -> tuple[Arm, ...]:
+    known: tuple[Arm, ...] = get_args(Arm)
+    chosen = tuple(arm for arm in known if arm in text.split(","))
+    if not chosen or set(text.split(",")) - set(known):
+        raise typer.BadParameter(f"{text!r}: give online, control, or both with a comma")
+    return chosen

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
 from dataproxy.client import SyncDataProxyClient
@@ -25,13 +26,14 @@ _POLL_S = 0.1
 
 @dataclass(slots=True)
 class RunningStack:
-    """A started Headrace. ``gateway`` and ``engine`` are base URLs without ``/v1``. Use as a context manager, in the main thread."""
+    """A started Headrace. ``gateway`` and ``engine`` are base URLs without ``/v1``. Start it from the main thread."""
 
     paths: Paths
     process: subprocess.Popen[bytes]
     gateway: str = ""
     engine: str = ""
     model: str = ""
+    model_dir: Path = field(default_factory=Path)
 
     @classmethod
     def start(cls, paths: Paths, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> "RunningStack":
@@ -62,6 +64,7 @@ class RunningStack:
             time.sleep(_POLL_S)
         facts = json.loads(self.paths.stack_file.read_text())
         self.gateway, self.engine, self.model = facts["gateway"], facts["engine"], facts["model"]
+        self.model_dir = Path(facts["model_dir"])
         return self
 
     def client(self, timeout_s: float = 60.0) -> SyncDataProxyClient:

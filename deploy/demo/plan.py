@@ -1,0 +1,103 @@
+"""What one demo does, and what it found: plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+Arm = Literal["online", "control"]
+
+TENANT: Final = "demo"
+LEARNER: Final = "triage"
+EXAMINEE: Final = "triage-exam"
+"""The agent's second key: what it answers in the exam is recorded, and never trained on."""
+CONSENT_REASON: Final = "headrace demo: invented tickets, recorded and trained on for show"
+EXAM_REASON: Final = "headrace demo: the exam, recorded, not trained on"
+
+
+@dataclass(slots=True, frozen=True)
+class DemoPlan:
+    """``num_steps`` training steps per arm; ``num_held_out`` answers per exam.
+
+    The agent keeps ``concurrency`` tickets open; its user rewards an answer ``reward_delay_s`` seconds later; a phase that
+    brings nothing for ``patience_s`` seconds has failed.
+    """
+
+    seed: int
+    arms: tuple[Arm, ...]
+    directory: Path
+    num_steps: int
+    num_held_out: int
+    keep: bool
+    concurrency: int = 32
+    reward_delay_s: float = 2.0
+    patience_s: float = 180.0
+
+
+@dataclass(slots=True, frozen=True)
+class Exam:
+    """Held-out answers at the agent's own sampling: how many succeeded, of how many."""
+
+    num_successes: int
+    n: int
+
+    @property
+    def share(self) -> float:
+        """Successes per answer."""
+        return self.num_successes / self.n
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """One rewarded answer as its user saw it; ``personal``: the ticket held personal details."""
+
+    completion_id: str
+    reward: float
+    success: bool
+    personal: bool
+
+    @classmethod
+    def from_line(cls, line: Mapping[str, Any]) -> "Answer":
+        """From a line of the user's file."""
+        return cls(str(line["completion_id"]), float(line["reward"]), bool(line["success"]), bool(line["personal"]))
+
+
+@dataclass(slots=True, frozen=True)
+class Swap:
+    """One version that came to serve. Times in seconds."""
+
+    version: str
+    num_in_flight: int
+    num_aborted: int
+    paused_s: float
+    logprob_diff_median: float
+
+
+@dataclass(slots=True, frozen=True)
+class Share:
+    """``num_trainable`` of ``n`` answers may be trained on."""
+
+    num_trainable: int
+    n: int
+
+
+@dataclass(slots=True)
+class ArmResult:
+    """What one arm showed. ``rewards`` maps a version to (mean, number) of what its answers earned."""
+
+    arm: Arm
+    seconds: float = 0.0
+    before: Exam | None = None
+    after: Exam | None = None
+    num_answers: int = 0
+    swaps: list[Swap] = field(default_factory=list)
+    rewards: dict[str, tuple[float, int]] = field(default_factory=dict)
+    num_events: int = 0
+    redactions: dict[str, int] = field(default_factory=dict)
+    trainable: Share = field(default_factory=lambda: Share(0, 0))
+    trainable_personal: Share = field(default_factory=lambda: Share(0, 0))
+    refused: dict[str, int] = field(default_factory=dict)
+    num_values_searched: int = 0
+    num_values_found: int = 0
+    places_found: list[str] = field(default_factory=list)
+    planted_found: bool = False
