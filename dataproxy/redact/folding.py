@@ -18,6 +18,8 @@ OTHER = 0x80
 _GONE = 0
 _FIRST_UNFOLDED = 0x20000
 _MAX_LAYERS = 4
+_FOLDED = ((0x80, 0x3400), (0xA000, 0xAC00), (0xF900, _FIRST_UNFOLDED))
+"""Code points that may fold to something; between them lie ideographs, Hangul syllables and surrogates only."""
 _DASHES = frozenset("\u2212\u2043\u30fb\u00b7\u2011\ufe58")
 _CJK = ((0x1100, 0x11FF), (0x2E80, 0xA4CF), (0xA960, 0xA97F), (0xAC00, 0xD7FF), (0xF900, 0xFAFF), (0xFE30, 0xFE4F))
 
@@ -99,8 +101,8 @@ def _build_table() -> NDArray[np.uint8]:
     table = np.full(_FIRST_UNFOLDED + 1, OTHER, np.uint8)
     table[:128] = np.arange(128)
     table[0] = 1
-    for point in range(128, _FIRST_UNFOLDED):
-        table[point] = _fold_character(chr(point))
+    for first, last in _FOLDED:
+        table[first:last] = [_fold_character(chr(point)) for point in range(first, last)]
     return table
 
 

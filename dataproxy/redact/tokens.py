@@ -5,6 +5,7 @@ Redaction looks at the bytes behind the exact ids; it never encodes text again.
 
 import hashlib
 import json
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ class TokenBytes:
             return cls(_table(json.loads(data)), hashlib.sha256(data).hexdigest()[:16])
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidTokenizer(f"{path} is not a byte-level BPE tokenizer: {error!r}") from error
+
+    @cached_property
+    def ids_by_bytes(self) -> dict[bytes, int]:
+        """Bytes → the lowest id that has them."""
+        return {entry: index for index, entry in reversed(list(enumerate(self._table)))}
 
     def decode(self, ids: Ids) -> tuple[bytes, NDArray[np.int64]]:
         """The bytes of ``ids`` [N] in a row, and where each begins and the last ends: offsets [N + 1].

@@ -1,0 +1,100 @@
+"""What bytes on a disk may stand for: compressed data, base64, arrays of token ids, read layer by layer."""
+
+import base64
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import zstandard
+from numpy.typing import NDArray
+
+from dataproxy.redact.tokens import TokenBytes
+
+_DEPTH = 3
+_MOST_BYTES = 256 << 20
+_ZSTD = re.compile(rb"\x28\xb5\x2f\xfd")
+_ZLIB = re.compile(rb"\x78[\x01\x5e\x9c\xda]|\x1f\x8b\x08")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_\-]{24,}={0,2}")
+_NUMBERS = re.compile(rb"[0-9]{1,6}(?:,\s?[0-9]{1,6}){7,}")
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_LEAST_RUN = 4
+
+
+def readings(data: bytes, tokens: TokenBytes | None, depth: int = _DEPTH) -> Iterator[tuple[str, bytes]]:
+    """``data`` itself and whatever it holds, with the way it was read: ``zstd/tokens`` is an array of ids inside a zstd frame."""
+    yield "raw", data
+    if tokens is not None:
+        yield "tokens", packed(_token_texts(data, tokens))
+    if depth:
+        for name, inner in (
+            ("zstd", packed(_unzstd_all(data))),
+            ("zlib", packed(_inflate_all(data))),
+            ("base64", packed(_from_base64(data))),
+        ):
+            if inner:
+                yield from (
+                    (name if deeper == "raw" else f"{name}/{deeper}", content)
+                    for deeper, content in readings(inner, tokens, depth - 1)
+                )
+
+
+def packed(pieces: Iterable[bytes]) -> bytes:
+    """Many pieces as one, each at a multiple of 8 bytes and zeros between two, so that arrays in them stay aligned."""
+    return b"".join(piece + bytes(16 - len(piece) % 8) for piece in pieces)
+
+
+def _unzstd_all(data: bytes) -> Iterator[bytes]:
+    """Every zstd frame that begins anywhere in ``data``."""
+    return (_unzstd(data[match.start() :]) for match in _ZSTD.finditer(data))
+
+
+def _inflate_all(data: bytes) -> Iterator[bytes]:
+    """Every zlib or gzip stream that begins anywhere in ``data``."""
+    for match in _ZLIB.finditer(data):
+        try:
+            yield zlib.decompressobj(wbits=47).decompress(data[match.start() :], _MOST_BYTES)
+        except zlib.error:
+            continue
+
+
+def _unzstd(data: bytes) -> bytes:
+    """What can be read of the frame at the start of ``data``, in small steps so that a torn frame gives its beginning."""
+    reader = zstandard.ZstdDecompressor().decompressobj()
+    pieces: list[bytes] = []
+    try:
+        for at in range(0, len(data), 4096):
+            pieces.append(reader.decompress(data[at : at + 4096]))
+            if reader.eof:
+                break
+    except zstandard.ZstdError:
+        pass
+    return b"".join(pieces)
+
+
+def _from_base64(data: bytes) -> Iterator[bytes]:
+    """Every run of base64 characters, decoded at each of four alignments: letters that do not belong may touch it in front."""
+    for match in _BASE64.finditer(data):
+        text = match[0].rstrip(b"=").translate(_URL_SAFE)
+        for shift in range(4):
+            rest = text[shift : len(text) - ((len(text) - shift) % 4 == 1)]
+            yield base64.b64decode(rest + b"=" * (-len(rest) % 4))
+
+
+def _token_texts(data: bytes, tokens: TokenBytes) -> Iterator[bytes]:
+    """The text of every run of token ids: int32 or int64 at any alignment, or numbers written in a list."""
+    for width in (4, 8):
+        for shift in range(min(width, len(data))):
+            array = np.frombuffer(data, f"<i{width}", count=(len(data) - shift) // width, offset=shift)
+            yield from _runs(array, tokens)
+    for match in _NUMBERS.finditer(data):
+        yield from _runs(np.array([int(number) for number in match[0].split(b",")], np.int64), tokens)
+
+
+def _runs(array: NDArray[np.signedinteger], tokens: TokenBytes) -> Iterator[bytes]:
+    """Texts of the stretches of valid ids. Id 0 breaks a stretch: it is what empty space on a page looks like."""
+    valid = np.concatenate(([False], (array > 0) & (array < len(tokens)), [False]))
+    edges = np.flatnonzero(valid[1:] != valid[:-1])
+    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
+        if end - start >= _LEAST_RUN:
+            yield tokens.decode(array[start:end].astype(np.int32))[0]
