@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self._head = Head(0)
-        self._head_complete = self._complete = self._delimited = False
+        self._head_complete = self._complete = self._delimited = self._keep_alive = False
         self._body: list[bytes] = []
         self._buffered_bytes = 0
         self._paused = False
@@ -52,7 +52,7 @@ class Connection(asyncio.Protocol):
     @property
     def reusable(self) -> bool:
         """Whether the exchange ended cleanly and both sides want to keep the connection."""
-        return self._complete and not self._closed and self._error is None and bool(self._parser.should_keep_alive())
+        return self._complete and self._keep_alive and not self.closed
 
     @property
     def closed(self) -> bool:
@@ -162,6 +162,7 @@ class Connection(asyncio.Protocol):
             self._head = Head(0)
             return
         self._head.status = status
+        self._keep_alive = bool(self._parser.should_keep_alive())
         self._head_complete = True
 
     def on_body(self, body: bytes) -> None:
