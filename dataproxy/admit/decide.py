@@ -1,0 +1,103 @@
+"""The decision on one sample: pure, first reason wins. Reasons are short words, counted in ``headrace status``.
+
+The engine's logprobs are scaled by temperature and taken before top-p, top-k, penalties, bias and grammars: under any of those (and
+at temperature 0) they are not the probabilities that the answer was drawn with, so such a sample is not trainable.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dataproxy.admit.policy import AdmissionPolicy
+
+Setting = float | int | str | bool | None
+_NEUTRAL: dict[str, tuple[Setting, ...]] = {
+    "top_p": (None, 1),
+    "min_p": (None, 0),
+    "frequency_penalty": (None, 0),
+    "presence_penalty": (None, 0),
+    "repetition_penalty": (None, 1),
+    "min_new_tokens": (None, 0),
+    "logit_bias": (None, "", False),
+    "grammar": (None, "", False),
+    "json_schema": (None, "", False),
+    "regex": (None, "", False),
+    "ebnf": (None, "", False),
+    "structural_tag": (None, "", False),
+    "custom_logit_processor": (None, "", False),
+}
+_ALL_TOKENS = 1 << 20
+
+
+@dataclass(slots=True, frozen=True)
+class Sample:
+    """One choice as admission sees it: logprobs [N] float32, versions [N] int32.
+
+    ``num_altered`` of ``num_tokens`` ids (prompt included) were overwritten by redaction; ``secret``: the answer held a secret.
+    """
+
+    finish_reason: str | None
+    fault: str
+    sampling: Mapping[str, Setting]
+    logprobs: NDArray[np.float32]
+    versions: NDArray[np.int32]
+    num_altered: int
+    num_tokens: int
+    secret: bool
+
+
+@dataclass(slots=True, frozen=True)
+class Decision:
+    """Whether the sample may train; ``reason`` is "eligible" or the first reason against."""
+
+    eligible: bool
+    reason: str
+
+
+def decide(policy: AdmissionPolicy, training_consent: bool, sample: Sample | None, status: int, delivery: str) -> Decision:
+    """The decision on one choice, or on an exchange without tokens (``sample`` None)."""
+    reason = _against_exchange(training_consent, status, delivery)
+    if reason is None:
+        reason = "no_tokens" if sample is None else _against_sample(policy, sample)
+    return Decision(reason is None, reason or "eligible")
+
+
+def _against_exchange(training_consent: bool, status: int, delivery: str) -> str | None:
+    if not training_consent:
+        return "no_consent"
+    if delivery != "complete":
+        return delivery
+    return "http_error" if status != 200 else None
+
+
+def _against_sample(policy: AdmissionPolicy, sample: Sample) -> str | None:
+    if sample.fault:
+        return sample.fault
+    if not len(sample.logprobs):
+        return "no_tokens"
+    if sample.finish_reason == "abort" or sample.finish_reason is None:
+        return "engine_abort"
+    if sample.finish_reason == "length" and not policy.allow_truncated:
+        return "truncated"
+    if (setting := inexact_setting(sample.sampling)) is not None:
+        return f"sampling_{setting}"
+    if not np.isfinite(sample.logprobs).all() or (sample.logprobs > 0).any() or (sample.logprobs <= -9999).any():
+        return "bad_logprobs"
+    if (sample.versions < 0).any():
+        return "unknown_version"
+    if sample.num_altered > policy.max_altered * sample.num_tokens:
+        return "altered"
+    return "secret_in_answer" if sample.secret else None
+
+
+def inexact_setting(sampling: Mapping[str, Setting]) -> str | None:
+    """The first setting under which the recorded logprobs are not the ones sampled from; None if there is none."""
+    temperature = sampling.get("temperature")
+    if not isinstance(temperature, int | float) or temperature <= 0:
+        return "temperature"
+    top_k = sampling.get("top_k")
+    if top_k is not None and not (isinstance(top_k, int) and (top_k <= 0 or top_k >= _ALL_TOKENS)):
+        return "top_k"
+    return next((name for name, neutral in _NEUTRAL.items() if sampling.get(name) not in neutral), None)

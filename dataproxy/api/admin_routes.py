@@ -1,0 +1,89 @@
+"""Keys, consent, status: what an operator does, and the table that gateways poll."""
+
+from fastapi import APIRouter, Response
+
+from dataproxy.api.answers import json_answer, parse
+from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.client.types import Consent, NewKey
+from dataproxy.errors import NotFound, Refused
+from dataproxy.store.consents import ConsentBook, add_consent, list_consents
+from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key
+from dataproxy.store.statistics import read_status
+
+router = APIRouter(prefix="/v1")
+
+
+@router.get("/status")
+def get_status(services: ServicesDep, caller: Caller) -> Response:
+    """Counts over everything."""
+    require(caller, "gateway", "trainer")
+    with services.database.read() as connection:
+        return json_answer(read_status(connection, services.drain.backlog_bytes()))
+
+
+@router.get("/keys/table")
+def get_key_table(services: ServicesDep, caller: Caller) -> Response:
+    """What a gateway caches."""
+    require(caller, "gateway")
+    with services.database.read() as connection:
+        return json_answer(key_table(connection, ConsentBook.read(connection)))
+
+
+@router.get("/keys")
+def get_keys(services: ServicesDep, caller: Caller) -> Response:
+    """All keys without their hashes."""
+    require(caller)
+    with services.database.read() as connection:
+        return json_answer([key for key in list_keys(connection) if scope(caller) in (None, key.tenant)])
+
+
+@router.post("/keys")
+def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
+    """Issue a key; its text is in this answer only."""
+    require(caller)
+    new = parse(body, NewKey)
+    if not new.tenant or (new.role == "agent" and not new.agent):
+        raise Refused("a key needs a `tenant`, and an agent's key the `agent` too")
+    if scope(caller) not in (None, new.tenant):
+        raise Refused("a tenant's admin makes keys of that tenant only")
+    with services.database.write() as connection:
+        issued = issue_key(connection, new, services.now_us())
+    with services.database.read() as connection:
+        services.keys.load(connection)
+    return json_answer(issued)
+
+
+@router.delete("/keys/{key_id}")
+def delete_key(services: ServicesDep, caller: Caller, key_id: str) -> Response:
+    """Revoke a key."""
+    require(caller)
+    with services.database.write() as connection:
+        mine = any(key.key_id == key_id and scope(caller) in (None, key.tenant) for key in list_keys(connection))
+        if not mine or not revoke_key(connection, key_id, services.now_us()):
+            raise NotFound(f"no key {key_id}; `headrace keys` lists them")
+    with services.database.read() as connection:
+        services.keys.load(connection)
+    return json_answer({"key_id": key_id, "revoked": True})
+
+
+@router.post("/consent")
+def post_consent(services: ServicesDep, caller: Caller, body: Body) -> Response:
+    """Put a consent on record; it holds from now on."""
+    require(caller)
+    given = parse(body, Consent)
+    if not given.tenant or not given.reason:
+        raise Refused("a consent needs a `tenant` and a `reason`")
+    if scope(caller) not in (None, given.tenant):
+        raise Refused("a tenant's admin consents for that tenant only")
+    item = Consent(given.tenant, given.recording, given.training, given.reason, given.agent, services.now_us())
+    with services.database.write() as connection:
+        add_consent(connection, item, caller.key_id)
+    return json_answer(item)
+
+
+@router.get("/consent")
+def get_consent(services: ServicesDep, caller: Caller) -> Response:
+    """Every consent on record, oldest first."""
+    require(caller, "reviewer")
+    with services.database.read() as connection:
+        return json_answer(list_consents(connection, scope(caller)))

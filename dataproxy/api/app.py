@@ -1,0 +1,50 @@
+"""The ASGI app. The only place that turns errors into HTTP."""
+
+from collections.abc import Callable
+
+from fastapi import FastAPI, Request, Response
+
+from atdp.errors import AtdpError
+from dataproxy.api import admin_routes, governance_routes, reading_routes, training_routes
+from dataproxy.api.answers import error_answer, json_answer
+from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
+from dataproxy.redact import RedactionFailed
+from dataproxy.services import Services
+
+_STATUS: dict[type[Exception], tuple[int, str]] = {
+    Unauthenticated: (401, "invalid_api_key"),
+    NotAllowed: (403, "role_not_allowed"),
+    NotFound: (404, "not_found"),
+    Refused: (400, "invalid_request"),
+    AtdpError: (400, "invalid_request"),
+    DataProxyError: (500, "internal"),
+}
+
+
+def create_app(services: Services) -> FastAPI:
+    """The app over ``services``; handlers block on the store, so they run in the thread pool."""
+    app = FastAPI(title="Headrace data proxy", openapi_url=None)
+    app.state.services = services
+    app.add_api_route("/health", _health, methods=["GET"])
+    for routes in (admin_routes, governance_routes, training_routes, reading_routes):
+        app.include_router(routes.router)
+    for kind, (status, code) in _STATUS.items():
+        app.add_exception_handler(kind, _handler(status, code))
+    app.add_exception_handler(RedactionFailed, _redaction_failed)
+    return app
+
+
+async def _health() -> Response:
+    return json_answer({"status": "ok"})
+
+
+def _handler(status: int, code: str) -> Callable[[Request, Exception], Response]:
+    def answer(_: Request, error: Exception) -> Response:
+        return error_answer(status, code, str(error))
+
+    return answer
+
+
+def _redaction_failed(_: Request, error: Exception) -> Response:
+    reason = error.reason if isinstance(error, RedactionFailed) else "error"
+    return error_answer(400, "redaction_failed", f"a text could not be redacted for certain ({reason}); shorten or leave it out")

@@ -1,0 +1,66 @@
+"""Who asks: the bearer key, its role, and what that role may do."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from dataproxy.client.types import KeyInfo
+from dataproxy.errors import NotAllowed, Refused, Unauthenticated
+from dataproxy.services import Services
+from dataproxy.store.keys import OPERATOR
+
+_MAX_BODY_BYTES = 8 << 20
+
+
+def services_of(request: Request) -> Services:
+    """The services that ``create_app`` was given."""
+    services: Services = request.app.state.services
+    return services
+
+
+def caller_of(request: Request) -> KeyInfo:
+    """The holder of the request's bearer key.
+
+    Raises:
+        Unauthenticated: there is none, or it is unknown, revoked or expired.
+    """
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise Unauthenticated("send your key as `Authorization: Bearer hr_…`")
+    services = services_of(request)
+    info = services.keys.find(key.strip(), services.now_us())
+    if info is None:
+        raise Unauthenticated("this API key is wrong, revoked or expired; `headrace keys` makes a new one")
+    return info
+
+
+async def body_of(request: Request) -> bytes:
+    """The request's body.
+
+    Raises:
+        Refused: it is larger than any request of this API.
+    """
+    body = await request.body()
+    if len(body) > _MAX_BODY_BYTES:
+        raise Refused(f"the body has {len(body)} bytes; at most {_MAX_BODY_BYTES} are taken")
+    return body
+
+
+ServicesDep = Annotated[Services, Depends(services_of)]
+Caller = Annotated[KeyInfo, Depends(caller_of)]
+Body = Annotated[bytes, Depends(body_of)]
+
+
+def require(caller: KeyInfo, *roles: str) -> None:
+    """Let only ``roles`` (and admin) pass.
+
+    Raises:
+        NotAllowed: the caller has another role.
+    """
+    if caller.role != "admin" and caller.role not in roles:
+        raise NotAllowed(f"a key of role {caller.role} may not do this; it needs {' or '.join((*roles, 'admin'))}")
+
+
+def scope(caller: KeyInfo) -> str | None:
+    """The tenant whose things the caller sees; None for an operator, who sees all."""
+    return None if caller.tenant == OPERATOR else caller.tenant

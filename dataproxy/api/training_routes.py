@@ -1,0 +1,107 @@
+"""Leases, batches and policy versions: the trainer's side."""
+
+import msgspec
+from fastapi import APIRouter, Response
+
+from atdp.samples import BatchManifest
+from atdp.versions import PolicyVersion, version_index
+from dataproxy.api.answers import json_answer, msgpack_answer, parse
+from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.client.types import LeaseAck, LeaseRequest
+from dataproxy.errors import Refused
+from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
+from dataproxy.store import versions
+
+router = APIRouter(prefix="/v1")
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """How long from now."""
+
+    ttl_s: float
+
+
+@router.post("/leases")
+def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
+    """Lend trajectories; msgpack."""
+    require(caller, "trainer")
+    request = parse(body, LeaseRequest)
+    if request.max_trajectories < 1 or request.ttl_s <= 0 or request.max_reuse < 1 or request.max_staleness < 0:
+        raise Refused("max_trajectories, ttl_s and max_reuse must be positive, max_staleness not negative")
+    tenant = request.tenant if scope(caller) is None else caller.tenant
+    with services.database.write() as connection:
+        lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, services.now_us(), services.settle_s)
+    return msgpack_answer(lease)
+
+
+@router.post("/leases/{lease_id}/renew")
+def post_renewal(services: ServicesDep, caller: Caller, lease_id: str, body: Body) -> Response:
+    """Move a deadline."""
+    require(caller, "trainer")
+    ttl_s = parse(body, Renewal).ttl_s
+    with services.database.write() as connection:
+        deadline_us = renew_lease(connection, caller.tenant, lease_id, ttl_s, services.now_us())
+    return json_answer({"deadline_us": deadline_us})
+
+
+@router.post("/leases/{lease_id}/ack")
+def post_ack(services: ServicesDep, caller: Caller, lease_id: str, body: Body) -> Response:
+    """End a lease."""
+    require(caller, "trainer")
+    ack = parse(body, LeaseAck)
+    with services.database.write() as connection:
+        ack_lease(connection, caller.tenant, lease_id, ack, services.now_us())
+    return json_answer({"lease_id": lease_id, "outcome": ack.outcome})
+
+
+@router.post("/batches")
+def post_batch(services: ServicesDep, caller: Caller, body: Body) -> Response:
+    """Keep a manifest."""
+    require(caller, "trainer")
+    manifest = parse(body, BatchManifest)
+    with services.database.write() as connection:
+        versions.store_batch(connection, manifest)
+    return json_answer({"batch_id": manifest.batch_id})
+
+
+@router.get("/batches/{batch_id}")
+def get_batch(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
+    """A manifest."""
+    require(caller, "trainer", "reviewer")
+    with services.database.read() as connection:
+        return json_answer(versions.get_batch(connection, batch_id))
+
+
+@router.post("/versions")
+def post_version(services: ServicesDep, caller: Caller, body: Body) -> Response:
+    """Put a version or its new state on record."""
+    require(caller, "trainer")
+    version = parse(body, PolicyVersion)
+    version_index(version.version)
+    with services.database.write() as connection:
+        versions.register_version(connection, version, caller.key_id, services.now_us())
+    return json_answer({"version": version.version, "state": version.state})
+
+
+@router.get("/versions")
+def get_versions(services: ServicesDep, caller: Caller) -> Response:
+    """All versions."""
+    require(caller, "trainer", "reviewer", "gateway")
+    with services.database.read() as connection:
+        return json_answer(versions.list_versions(connection))
+
+
+@router.get("/versions/serving")
+def get_serving(services: ServicesDep, caller: Caller) -> Response:
+    """The version that serves."""
+    require(caller, "trainer", "reviewer", "gateway")
+    with services.database.read() as connection:
+        return json_answer(versions.serving_version(connection))
+
+
+@router.get("/versions/{name}")
+def get_version(services: ServicesDep, caller: Caller, name: str) -> Response:
+    """One version."""
+    require(caller, "trainer", "reviewer", "gateway")
+    with services.database.read() as connection:
+        return json_answer(versions.get_version(connection, name))

@@ -1,0 +1,84 @@
+"""Digests at turn borders: of raw token ids (exact joins) and of messages (which conversation a call belongs to).
+
+Computed in the drain before anything is masked, and keyed, so that they can be stored and say nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dataproxy.digests import KeyedDigests
+
+_TOKENS = b"token-prefix"
+_MESSAGES = b"conversation"
+
+
+def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterable[int]) -> dict[int, bytes]:
+    """The digest of ``ids[:n]`` for each n of ``lengths`` that ``ids`` [N] is long enough for; one pass."""
+    data = ids.astype("<i4").tobytes()
+    rolling = digests.rolling(_TOKENS)
+    found: dict[int, bytes] = {}
+    done = 0
+    for length in sorted({n for n in lengths if 0 < n <= len(ids)}):
+        rolling.update(data[done * 4 : length * 4])
+        found[length] = rolling.copy().digest()
+        done = length
+    return found
+
+
+def conversation_digests(digests: KeyedDigests, messages: Sequence[Any]) -> list[bytes]:
+    """For each i the digest of ``messages[: i + 1]``, as a chat template reads them (see ``as_read``)."""
+    rolling = digests.rolling(_MESSAGES)
+    found = []
+    for message in messages:
+        data = as_read(message)
+        rolling.update(len(data).to_bytes(8, "little") + data)
+        found.append(rolling.copy().digest())
+    return found
+
+
+def answered_prefixes(digests: KeyedDigests, messages: Sequence[Any]) -> list[bytes]:
+    """The digests of those beginnings of ``messages`` that end with an assistant's answer, longest first."""
+    found = conversation_digests(digests, messages)
+    is_answer = [isinstance(m, Mapping) and m.get("role") == "assistant" for m in messages]
+    return [digest for digest, answer in zip(found, is_answer, strict=True) if answer][::-1]
+
+
+def as_read(message: Any) -> bytes:
+    """What a template reads of ``message``: role, content ("" equals null), tool calls (arguments as JSON), tool call id.
+
+    Reasoning, names of fields, their order and their white space do not count: agents change those when they echo a turn.
+    """
+    if not isinstance(message, Mapping):
+        return _canonical(message)
+    calls = message.get("tool_calls")
+    return _canonical(
+        [
+            message.get("role"),
+            message.get("content") or "",
+            [_call(call) for call in calls] if isinstance(calls, list) else [],
+            message.get("tool_call_id") or "",
+        ]
+    )
+
+
+def _call(call: Any) -> Any:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+        return call
+    arguments = function.get("arguments")
+    if isinstance(arguments, str):
+        with suppress(msgspec.DecodeError, RecursionError):  # not JSON: compared as the text it is
+            arguments = msgspec.json.decode(arguments)
+    return [call.get("id"), function.get("name"), arguments]
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def _canonical(value: Any) -> bytes:
+    return _encoder.encode(value)

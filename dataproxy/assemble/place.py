@@ -1,0 +1,96 @@
+"""Places calls: session, trajectory, parent. A call that fits nowhere opens a conversation; nothing here is ever an error.
+
+The conversation is found by its messages (they hold even where a template renders history anew), the join of tokens by exact ids.
+State is an index of what is stored, kept up to date as calls are placed, so that one batch may hold a whole conversation.
+"""
+
+from typing import Protocol
+
+from dataproxy.assemble.borders import token_digests
+from dataproxy.assemble.calls import Border, End, NewCall, Placement, Trajectory
+from dataproxy.digests import KeyedDigests
+
+
+class Index(Protocol):
+    """What is known of earlier calls; kept by the store (``dataproxy.store.conversations``)."""
+
+    def ends(self, tenant: str, agent: str, digest: bytes) -> list[End]:
+        """The stored answers at which the conversation ``digest`` ends."""
+
+    def trajectory(self, tenant: str, trajectory_id: str) -> Trajectory:
+        """A stored trajectory."""
+
+    def latest_trajectory(self, tenant: str, agent: str, session_id: str) -> Trajectory | None:
+        """The one of this session with the latest call."""
+
+    def trajectory_of(self, tenant: str, event_id: str) -> Trajectory | None:
+        """The trajectory that holds ``event_id``."""
+
+    def borders(self, tenant: str, trajectory_id: str) -> list[Border]:
+        """The ends of all choices of a trajectory, in order."""
+
+    def record(self, call: NewCall, placement: Placement, parent: End | None) -> None:
+        """``call`` was placed."""
+
+
+def place(index: Index, digests: KeyedDigests, call: NewCall, idle_us: int) -> Placement:
+    """Where ``call`` belongs; the index knows it afterwards.
+
+    Under a session that the agent named, a call that continues nothing joins the open trajectory (a sub-agent, a compacted history)
+    unless that was idle for ``idle_us`` or rewarded.
+    """
+    parent = _conversation_parent(index, call)
+    trajectory = _trajectory(index, call, parent, idle_us)
+    session_id = call.session_id or (parent.session_id if parent else "") or (trajectory.session_id if trajectory else "")
+    known = bool(session_id) and (parent is not None or index.latest_trajectory(call.tenant, call.agent, session_id) is not None)
+    placement = Placement(
+        session_id=session_id or f"s-{call.event_id}",
+        trajectory_id=trajectory.trajectory_id if trajectory else f"tr-{call.event_id}",
+        seq=trajectory.num_events if trajectory else 0,
+        parent_id=parent.event_id if parent else call.retry_of,
+        token_parent=_token_parent(index, digests, call, trajectory, parent),
+        opens_session=not known and trajectory is None,
+        opens_trajectory=trajectory is None,
+    )
+    index.record(call, placement, parent)
+    return placement
+
+
+def _conversation_parent(index: Index, call: NewCall) -> End | None:
+    """The deepest stored answer that the call's messages continue; of equal ones the latest that nobody extended."""
+    for digest in call.prefixes:
+        ends = [end for end in index.ends(call.tenant, call.agent, digest) if call.session_id in ("", end.session_id)]
+        if ends:
+            return min(ends, key=lambda end: (end.num_extended, -end.order))
+    return None
+
+
+def _trajectory(index: Index, call: NewCall, parent: End | None, idle_us: int) -> Trajectory | None:
+    if parent is not None:
+        trajectory = index.trajectory(call.tenant, parent.trajectory_id)
+        return None if trajectory.closed else trajectory
+    if call.retry_of is not None and (retried := index.trajectory_of(call.tenant, call.retry_of)) is not None:
+        return None if retried.closed else retried
+    if not call.session_id:
+        return None
+    latest = index.latest_trajectory(call.tenant, call.agent, call.session_id)
+    if latest is None or latest.closed or latest.num_rewards or call.started_us - latest.last_us > idle_us:
+        return None
+    return latest
+
+
+def _token_parent(
+    index: Index, digests: KeyedDigests, call: NewCall, trajectory: Trajectory | None, parent: End | None
+) -> tuple[str, int] | None:
+    if call.prompt_ids is None or trajectory is None:
+        return None
+    borders = index.borders(call.tenant, trajectory.trajectory_id)
+    mine = token_digests(digests, call.prompt_ids, (border.length for border in borders))
+    joined = [border for border in borders if mine.get(border.length) == border.digest]
+    if not joined:
+        return None
+    longest = max(border.length for border in joined)
+    deepest = [border for border in joined if border.length == longest]
+    wanted = (parent.event_id, parent.choice) if parent else None
+    best = next((border for border in deepest if (border.event_id, border.choice) == wanted), deepest[-1])
+    return best.event_id, best.choice

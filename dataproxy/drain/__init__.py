@@ -1,0 +1,1 @@
+"""The drain: reads the journal, turns exchanges into governed events, and stores them exactly once."""

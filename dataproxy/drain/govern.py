@@ -1,0 +1,162 @@
+"""Governs one exchange: digest, redact, normalise, decide. Pure but for the redactor; no store.
+
+Whatever cannot be done for certain raises, and the exchange goes to the quarantine.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from atdp.arrays import INT32
+from atdp.events import TokenRecord
+from dataproxy.admit import AdmissionPolicy, Decision, Sample, decide
+from dataproxy.assemble.calls import NewCall
+from dataproxy.digests import KeyedDigests
+from dataproxy.drain.exchange import ParsedExchange, RawExchange, parse
+from dataproxy.drain.identity import Identity, identify
+from dataproxy.drain.normalise import normalise
+from dataproxy.drain.redaction import Redactor
+from dataproxy.errors import Unprocessable
+from dataproxy.redact import Exchange, RedactedExchange
+from dataproxy.store.events import StoredEvent, Tokens
+
+SECRET_KINDS = frozenset(("API_KEY", "CONNECTION_STRING", "JWT", "PRIVATE_KEY", "SECRET"))
+"""Kinds of value that let whoever reads them in; an answer that held one never trains."""
+
+
+@dataclass(slots=True, frozen=True)
+class Rules:
+    """What governs a tenant's exchanges. ``may_train`` answers for an agent; ``tokenizer`` is the engine's fingerprint."""
+
+    digests: KeyedDigests
+    redactor: Redactor
+    policy: AdmissionPolicy
+    tokenizer: str
+    may_train: Callable[[str], bool]
+
+
+@dataclass(slots=True, frozen=True)
+class Governed:
+    """An exchange that may be stored, and what placing it needs.
+
+    ``is_retry``: look for an earlier event with its request digest.
+    """
+
+    event: StoredEvent
+    call: NewCall
+    is_retry: bool
+
+
+def govern(raw: RawExchange, rules: Rules) -> Governed:
+    """Everything that is done to an exchange before the store.
+
+    Raises:
+        Unprocessable: it cannot be parsed.
+        RedactionFailed: it cannot be redacted for certain.
+    """
+    parsed = parse(raw)
+    identity = identify(parsed, rules.digests)
+    redacted = rules.redactor.redact_exchange(_for_redaction(parsed))
+    if len(redacted.output_ids) != len(parsed.tokens) or len(redacted.output_altered) != len(parsed.tokens):
+        raise Unprocessable("redaction_shape")
+    event = normalise(parsed, redacted, identity, rules.digests)
+    tokens = _tokens(parsed, redacted, identity, rules.tokenizer)
+    decisions = _decisions(parsed, tokens, _secret_in_answer(redacted), rules)
+    event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
+    return Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry)
+
+
+def _for_redaction(parsed: ParsedExchange) -> Exchange:
+    raw, response = parsed.raw.request, parsed.raw.response
+    strings = {"session_id": raw.session_id, "path": raw.path, "model": raw.model, "error": response.error if response else ""}
+    strings |= {f"header.{name}": value for name, value in raw.headers.items()}
+    prompt = parsed.tokens[0].prompt_ids if parsed.tokens else None
+    return Exchange(parsed.request, parsed.answer, prompt, [tokens.output_ids for tokens in parsed.tokens], strings)
+
+
+def _tokens(parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, tokenizer: str) -> list[Tokens]:
+    found: list[Tokens] = []
+    temperature = parsed.record.sampling.get("temperature") if parsed.record else None
+    for i, sampled in enumerate(parsed.tokens):
+        if redacted.prompt_ids is None or redacted.prompt_altered is None:
+            raise Unprocessable("redaction_shape")
+        output, altered = redacted.output_ids[i], redacted.output_altered[i]
+        if len(redacted.prompt_ids) != len(sampled.prompt_ids) or not len(output) == len(altered) == len(sampled.output_ids):
+            raise Unprocessable("redaction_shape")
+        if sampled.choice not in identity.borders:
+            continue  # no token at all
+        record = TokenRecord(
+            choice=sampled.choice,
+            prompt_ids=redacted.prompt_ids.astype(INT32).tobytes(),
+            output_ids=output.astype(INT32).tobytes(),
+            logprobs=np.where(altered != 0, 0, sampled.logprobs).astype("<f4").tobytes(),
+            versions=sampled.versions.astype(INT32).tobytes(),
+            prompt_altered=redacted.prompt_altered.astype(np.uint8).tobytes(),
+            output_altered=altered.astype(np.uint8).tobytes(),
+            finish_reason=sampled.finish_reason,
+            tokenizer=tokenizer,
+        )
+        num_altered = int(redacted.prompt_altered.sum()) + int(altered.sum())
+        full_digest = identity.borders[sampled.choice][1]
+        known = float(temperature) if isinstance(temperature, int | float) else 0.0
+        found.append(Tokens(record, known, num_altered, full_digest))
+    return found
+
+
+def _secret_in_answer(redacted: RedactedExchange) -> bool:
+    return any(span.kind in SECRET_KINDS and span.path.startswith("/response/") for span in redacted.spans)
+
+
+def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, rules: Rules) -> dict[int, Decision]:
+    consent = rules.may_train(parsed.raw.request.agent)
+    status = parsed.raw.response.status if parsed.raw.response else 0
+    by_choice = {item.record.choice: item for item in tokens}
+    decisions = {}
+    for sampled in parsed.tokens:
+        stored = by_choice.get(sampled.choice)
+        sample = Sample(
+            finish_reason=sampled.finish_reason,
+            fault=sampled.fault,
+            sampling=parsed.record.sampling if parsed.record else {},
+            logprobs=sampled.logprobs,
+            versions=sampled.versions,
+            num_altered=stored.num_altered if stored else 0,
+            num_tokens=len(sampled.prompt_ids) + len(sampled.output_ids),
+            secret=secret,
+        )
+        decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery)
+    return decisions or {0: decide(rules.policy, consent, None, status, parsed.delivery)}
+
+
+def _call(
+    parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, digests: KeyedDigests, decisions: dict[int, Decision]
+) -> NewCall:
+    raw, response = parsed.raw.request, parsed.raw.response
+    inferred = raw.session_source == "inferred" or not raw.session_id
+    versions = [int(sampled.versions[-1]) for sampled in parsed.tokens if len(sampled.versions)]
+    return NewCall(
+        tenant=raw.tenant,
+        agent=raw.agent,
+        event_id=raw.event_id,
+        session_id="" if inferred else named_session(digests, raw.session_id, redacted.strings["session_id"]),
+        session_source=raw.session_source,
+        routing_name=raw.session_id if inferred else "",
+        started_us=raw.started_us,
+        ended_us=max(response.ended_us, raw.started_us) if response else raw.started_us,
+        prefixes=identity.prefixes,
+        ends=identity.ends,
+        prompt_ids=parsed.tokens[0].prompt_ids if parsed.tokens else None,
+        borders=identity.borders,
+        num_eligible=sum(decision.eligible for decision in decisions.values()),
+        last_version=versions[0] if versions else -1,
+        newest_version=max((int(sampled.versions.max(initial=-1)) for sampled in parsed.tokens), default=-1),
+    )
+
+
+def named_session(digests: KeyedDigests, name: str, redacted: str) -> str:
+    """The session's id in the store: its name, or a keyed digest of it where redaction found something in it.
+
+    Two people's addresses would both become ``<EMAIL_1>``, and their conversations one.
+    """
+    return name if name == redacted else f"digest-{digests.of(b'session', name.encode()).hex()}"

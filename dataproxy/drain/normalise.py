@@ -1,0 +1,136 @@
+"""From a redacted exchange to an ATDP event: o messages, h reasoning, a answers, y outcome, m how it came about.
+
+Messages and tools become contents, named by digest in the event, so that a history that is resent every turn is stored once.
+"""
+
+from typing import Any
+
+import msgspec
+
+from atdp.events import Event, Span
+from dataproxy.digests import KeyedDigests
+from dataproxy.drain.exchange import ParsedExchange
+from dataproxy.drain.identity import Identity
+from dataproxy.redact import RedactedExchange
+from dataproxy.store.events import Content, StoredEvent
+
+_REASONING = ("reasoning_content", "reasoning")
+_OWN_PLACE = frozenset(("choices", "usage", "id", "model", "created", "object", "error", "text"))
+
+
+class _Contents:
+    """Collects contents and deals the spans out to them; what is left belongs to the event."""
+
+    def __init__(self, digests: KeyedDigests, spans: list[Span]) -> None:
+        self._digests = digests
+        self.left = spans
+        self.found: list[Content] = []
+
+    def add(self, value: Any, path: str) -> str:
+        """Keep ``value``, which stands at JSON pointer ``path``; gives its name."""
+        data = msgspec.json.encode(value)
+        digest = self._digests.of(b"content", data)
+        mine = [span for span in self.left if _below(span.path, path)]
+        self.left = [span for span in self.left if not _below(span.path, path)] if mine else self.left
+        spans = [msgspec.structs.replace(span, path=span.path[len(path) :]) for span in mine]
+        self.found.append(Content(digest, data, spans))
+        return digest.hex()
+
+
+def normalise(parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, digests: KeyedDigests) -> StoredEvent:
+    """The event without tokens and decisions, which admission adds; its session is set when it is placed."""
+    raw, response = parsed.raw.request, parsed.raw.response
+    contents = _Contents(digests, redacted.spans)
+    request = redacted.request if isinstance(redacted.request, dict) else {}
+    answer = redacted.response if isinstance(redacted.response, dict) else {}
+    o = _observed(request, contents)
+    a, h, finish_reasons = _acted(answer, contents)
+    y: dict[str, Any] = {
+        "status": response.status if response else 0,
+        "delivery": parsed.delivery,
+        "finish_reasons": finish_reasons,
+    }
+    y |= {name: answer[name] for name in ("error", "text", "unparsed") if name in answer}
+    if error := redacted.strings.get("error"):
+        y["relay_error"] = error
+    event = Event(
+        event_id=raw.event_id,
+        tenant=raw.tenant,
+        agent=raw.agent,
+        subject=identity.subject,
+        kind="model_call",
+        started_at=raw.started_us,
+        ended_at=max(response.ended_us, raw.started_us) if response else raw.started_us,
+        boundary="gateway",
+        o=o,
+        h=h,
+        a=a,
+        y=y,
+        m=_metadata(parsed, redacted, identity, request, answer),
+    )
+    return StoredEvent(
+        event=event,
+        model=redacted.strings["model"],
+        status=response.status if response else None,
+        delivery=parsed.delivery,
+        finish_reason=finish_reasons[0] or "" if finish_reasons else "",
+        request_digest=identity.request_digest,
+        contents=contents.found,
+        spans=contents.left,
+    )
+
+
+def _observed(request: dict[str, Any], contents: _Contents) -> dict[str, Any]:
+    o: dict[str, Any] = {}
+    messages = request.get("messages")
+    if isinstance(messages, list):
+        o["messages"] = [contents.add(message, f"/request/messages/{i}") for i, message in enumerate(messages)]
+    if request.get("tools"):
+        o["tools"] = contents.add(request["tools"], "/request/tools")
+    return o
+
+
+def _acted(answer: dict[str, Any], contents: _Contents) -> tuple[dict[str, Any], dict[str, Any], list[str | None]]:
+    """(a, h, finish reasons) of all choices; reasoning goes to h, so that the message is the one that agents echo."""
+    messages, reasoning, finish_reasons = [], [], []
+    choices = answer.get("choices")
+    for i, choice in enumerate(choices if isinstance(choices, list) else []):
+        message = choice.get("message") if isinstance(choice, dict) else None
+        if not isinstance(message, dict):
+            continue
+        reasoning.append("".join(str(message[name]) for name in _REASONING if message.get(name)))
+        plain = {name: value for name, value in message.items() if name not in _REASONING}
+        messages.append(contents.add(plain, f"/response/choices/{i}/message"))
+        finish_reasons.append(choice.get("finish_reason"))
+    a = {"messages": messages} if messages else {}
+    return a, {"reasoning": reasoning} if any(reasoning) else {}, finish_reasons
+
+
+def _metadata(
+    parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, request: dict[str, Any], answer: dict[str, Any]
+) -> dict[str, Any]:
+    raw, response, record = parsed.raw.request, parsed.raw.response, parsed.record
+    m: dict[str, Any] = {
+        "model": redacted.strings["model"],
+        "completion_id": raw.completion_id,
+        "dialect": raw.dialect,
+        "path": redacted.strings["path"],
+        "key_id": raw.key_id,
+        "harness": identity.harness,
+        "request": {name: value for name, value in request.items() if name not in ("messages", "tools")},
+        "headers": {name.removeprefix("header."): v for name, v in redacted.strings.items() if name.startswith("header.")},
+    }
+    if response is not None:
+        first = response.first_byte_us - raw.started_us if response.first_byte_us else None
+        m |= {"worker": response.worker, "latency_us": {"first_byte": first, "total": response.ended_us - raw.started_us}}
+    if record is not None:
+        m |= {"engine": msgspec.to_builtins(record.engine), "sampling": record.sampling}
+        m["versions"] = [choice.versions for choice in record.choices]
+    m |= {name: answer[name] for name in ("usage",) if answer.get(name) is not None}
+    if unknown := {name: value for name, value in answer.items() if name not in _OWN_PLACE and name != "unparsed"}:
+        m["response"] = unknown
+    return m
+
+
+def _below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + "/")

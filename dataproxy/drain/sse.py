@@ -1,0 +1,22 @@
+"""Server-sent events (WHATWG HTML, 9.2.6) out of a recorded stream: the data of each event, in order.
+
+The whole body is at hand, so a character split over chunks is whole here. Comments, ``event:`` and unknown fields are passed over.
+"""
+
+from collections.abc import Iterator
+
+
+def event_data(body: bytes) -> Iterator[bytes]:
+    """The data of each event in ``body``; lines end in LF, CR or CRLF; an event cut off at the end is given too."""
+    lines: list[bytes] = []
+    for line in body.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
+        if not line:
+            if lines:
+                yield b"\n".join(lines)
+            lines = []
+        elif line.startswith(b"data:"):
+            lines.append(line[5:].removeprefix(b" "))
+        elif line == b"data":
+            lines.append(b"")
+    if lines:
+        yield b"\n".join(lines)

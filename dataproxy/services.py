@@ -1,0 +1,90 @@
+"""What the data proxy is made of, put together once in ``__main__`` (or by a test) and handed to the API."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dataproxy.admit import AdmissionPolicy
+from dataproxy.digests import KeyedDigests, tenant_key
+from dataproxy.drain.drain import Drain, DrainKeys
+from dataproxy.drain.redaction import Redactor, Redactors
+from dataproxy.keyfiles import INTERNAL_KEYS, KeyFiles
+from dataproxy.redact import Redactor as PatternRedactor
+from dataproxy.redact import TokenBytes
+from dataproxy.settings import Settings
+from dataproxy.store.database import Database
+from dataproxy.store.keys import KeyBook, register_internal
+
+
+def clock_us() -> int:
+    """UTC µs."""
+    return time.time_ns() // 1000
+
+
+class TenantRedactors:
+    """One redactor a tenant, made when first asked for."""
+
+    def __init__(self, secret: bytes, mask_id: int, tokens: TokenBytes | None) -> None:
+        self._secret = secret
+        self._mask_id = mask_id
+        self._tokens = tokens
+        self._made: dict[str, Redactor] = {}
+
+    def of(self, tenant: str) -> Redactor:
+        """The redactor under ``tenant``'s key."""
+        if tenant not in self._made:
+            self._made[tenant] = PatternRedactor(tenant_key(self._secret, tenant), self._mask_id, self._tokens)
+        return self._made[tenant]
+
+
+@dataclass(slots=True, frozen=True)
+class Services:
+    """The parts that API handlers use. ``now_us`` is the clock."""
+
+    database: Database
+    drain: Drain
+    keys: KeyBook
+    redactors: Redactors
+    mac_secret: bytes
+    tenant_secret: bytes
+    settle_s: float
+    now_us: Callable[[], int] = field(default=clock_us)
+
+    def digests(self, tenant: str) -> KeyedDigests:
+        """The keyed digests of ``tenant``."""
+        return KeyedDigests(tenant_key(self.tenant_secret, tenant))
+
+
+def build_services(
+    settings: Settings, files: KeyFiles, redactors: Redactors | None = None, now_us: Callable[[], int] = clock_us
+) -> Services:
+    """Open the store, register the machine's own keys, and make the drain ready to run.
+
+    Raises:
+        FileNotFoundError: a key file or the tokenizer is missing.
+        StoreError: the store is in use, or of a newer Headrace.
+        InvalidTokenizer: the tokenizer file cannot be read.
+    """
+    data_dir = settings.data_dir.expanduser()
+    (data_dir / "journal" / "keys").mkdir(parents=True, exist_ok=True, mode=0o700)
+    tokens = TokenBytes.from_file(settings.tokenizer_path.expanduser()) if settings.tokenizer_path else None
+    secret = files.tenant_secret()
+    redactors = redactors or TenantRedactors(secret, settings.mask_id, tokens)
+    database = Database(data_dir / "store" / "headrace.db")
+    keys = KeyBook()
+    with database.write() as connection:
+        register_internal(connection, {role: files.api_key(role) for role in INTERNAL_KEYS}, now_us())
+        keys.load(connection)
+    drain = Drain(
+        data_dir / "journal",
+        database,
+        DrainKeys(files.journal_private(), files.journal_public(), secret),
+        redactors,
+        AdmissionPolicy(settings.max_altered, settings.allow_truncated),
+        tokenizer=tokens.fingerprint if tokens else "",
+        batch_size=settings.batch_size,
+        session_idle_s=settings.session_idle_s,
+        pending_days=settings.pending_days,
+        now_us=now_us,
+    )
+    return Services(database, drain, keys, redactors, files.mac(), secret, settings.settle_s, now_us)

@@ -1,0 +1,28 @@
+"""Reads are events too: written and committed before a byte of what was read leaves the process."""
+
+from sqlalchemy import Connection
+
+from atdp.events import Event
+from atdp.ids import new_event_id
+from dataproxy.client.types import KeyInfo
+from dataproxy.store.events import StoredEvent, insert_events, next_position
+from dataproxy.store.schema import access_log
+
+
+def record_access(connection: Connection, reader: KeyInfo, tenant: str, what: str, target: str, now_us: int) -> None:
+    """``reader`` is about to read ``what`` (a kind of thing) named ``target`` of ``tenant``."""
+    event_id = new_event_id()
+    access = Event(
+        event_id=event_id,
+        tenant=tenant,
+        agent=reader.agent,
+        kind="access",
+        started_at=now_us,
+        ended_at=now_us,
+        boundary="api",
+        a={"what": what, "target": target},
+        m={"key_id": reader.key_id, "role": reader.role},
+    )
+    insert_events(connection, [(StoredEvent(event=access), None)], next_position(connection))
+    row = {"tenant": tenant, "event_id": event_id, "key_id": reader.key_id, "role": reader.role}
+    connection.execute(access_log.insert().values(**row, what=what, target=target[:128], at_us=now_us))

@@ -1,0 +1,60 @@
+"""Consent on record: who may be recorded, whose traffic may train. Append-only; the latest row of the narrowest scope holds."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, select
+
+from atdp.ids import new_event_id
+from dataproxy.client.types import Consent
+from dataproxy.store.schema import consent
+
+
+class ConsentBook:
+    """All consents at one moment. Where nothing is on record the answer is no."""
+
+    def __init__(self, rows: Iterable[Consent]) -> None:
+        """``rows`` oldest first."""
+        self._latest = {(row.tenant, row.agent): row for row in rows}
+
+    @classmethod
+    def read(cls, connection: Connection) -> "ConsentBook":
+        """As the store has them now."""
+        return cls(list_consents(connection, None))
+
+    def may_record(self, tenant: str, agent: str) -> bool:
+        """Whether calls of ``agent`` may be journaled."""
+        row = self._holding(tenant, agent)
+        return row is not None and row.recording
+
+    def may_train(self, tenant: str, agent: str) -> bool:
+        """Whether what was recorded of ``agent`` may train a policy."""
+        row = self._holding(tenant, agent)
+        return row is not None and row.recording and row.training
+
+    def _holding(self, tenant: str, agent: str) -> Consent | None:
+        return self._latest.get((tenant, agent)) or self._latest.get((tenant, ""))
+
+
+def list_consents(connection: Connection, tenant: str | None) -> list[Consent]:
+    """Consents of ``tenant`` (None: of all), oldest first."""
+    query = select(consent).order_by(consent.c.created_us, consent.c.consent_id)
+    if tenant is not None:
+        query = query.where(consent.c.tenant == tenant)
+    return [
+        Consent(row.tenant, row.recording, row.training, row.reason, row.agent, row.created_us) for row in connection.execute(query)
+    ]
+
+
+def add_consent(connection: Connection, item: Consent, key_id: str) -> None:
+    """Put ``item`` on record, in the name of ``key_id``."""
+    row = {
+        "tenant": item.tenant,
+        "consent_id": new_event_id(),
+        "agent": item.agent,
+        "recording": item.recording,
+        "training": item.training,
+        "reason": item.reason,
+        "key_id": key_id,
+        "created_us": item.created_us,
+    }
+    connection.execute(consent.insert().values(row))

@@ -1,0 +1,71 @@
+"""All that is particular to a database product: how to open it, guard append-only tables, and insert what may be there already.
+
+SQLite today. Another product is another branch here and nowhere else.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Table, create_engine, event, text
+from sqlalchemy.dialects.sqlite import insert
+
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "secure_delete=ON",
+    "foreign_keys=ON",
+    "temp_store=MEMORY",
+    "busy_timeout=30000",
+)
+_WRITER = "headrace_writer"
+
+
+def open_engine(path: Path) -> Engine:
+    """An engine on the SQLite file ``path``. Parameters never reach a log or a traceback."""
+    engine = create_engine(f"sqlite:///{path}", hide_parameters=True)
+    event.listen(engine, "connect", _prepare)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def as_writer(engine: Engine) -> Engine:
+    """The same engine whose transactions take the write lock when they begin, so that none fails half-way for it."""
+    return engine.execution_options(**{_WRITER: True})
+
+
+def _prepare(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # transactions are begun by _begin alone
+    cursor = connection.cursor()
+    for pragma in _PRAGMAS:
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITER) else "BEGIN")
+
+
+def guard_append_only(connection: Connection, tables: Sequence[str]) -> None:
+    """Refuse UPDATE and DELETE on ``tables``, whoever asks."""
+    for table in tables:
+        for action in ("UPDATE", "DELETE"):
+            connection.execute(
+                text(
+                    f"CREATE TRIGGER {table}_no_{action.lower()} BEFORE {action} ON {table} "
+                    f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+                )
+            )
+
+
+def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert ``rows``; those whose key is there already change nothing."""
+    if rows:
+        connection.execute(insert(table).on_conflict_do_nothing(), rows)
+
+
+def upsert(connection: Connection, table: Table, row: dict[str, Any]) -> None:
+    """Insert ``row``, or give the row of that key its other columns."""
+    keys = [column.name for column in table.primary_key]
+    changes = {column: value for column, value in row.items() if column not in keys}
+    connection.execute(insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=changes))

@@ -1,0 +1,111 @@
+"""API keys: only their SHA-256 is kept. This process is the only writer, so its book in memory is the truth."""
+
+import hashlib
+import threading
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy import Connection, Row, select, update
+
+from atdp.ids import new_event_id
+from dataproxy.client.types import IssuedKey, KeyInfo, KeyRow, NewKey
+from dataproxy.keyfiles import new_api_key
+from dataproxy.store.consents import ConsentBook
+from dataproxy.store.dialect import insert_new
+from dataproxy.store.schema import api_key
+
+OPERATOR = ""
+"""The tenant of internal keys: it sees all tenants."""
+
+
+def hash_key(key: str) -> str:
+    """SHA-256 of the whole key, hex. Keys have 256 random bits, so a plain hash is enough."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class KeyBook:
+    """Keys by hash, for authentication without a query."""
+
+    def __init__(self) -> None:
+        self._by_hash: Mapping[str, KeyInfo] = {}
+        self._lock = threading.Lock()
+
+    def load(self, connection: Connection) -> None:
+        """Read all keys; call it after each change."""
+        with self._lock:
+            self._by_hash = {row.key_hash: _info(row) for row in connection.execute(select(api_key))}
+
+    def find(self, key: str, now_us: int) -> KeyInfo | None:
+        """The key's row, unless it is unknown, revoked or expired."""
+        info = self._by_hash.get(hash_key(key))
+        if info is None or info.revoked_us is not None or (info.expires_us is not None and info.expires_us <= now_us):
+            return None
+        return info
+
+
+def issue_key(connection: Connection, new: NewKey, now_us: int) -> IssuedKey:
+    """Make a key; its text exists in the answer only."""
+    key, key_id = new_api_key(), f"key-{new_event_id()}"
+    _insert(connection, key, key_id, new, now_us)
+    return IssuedKey(key_id, key)
+
+
+def register_internal(connection: Connection, keys: Mapping[str, str], now_us: int) -> None:
+    """Make the keys of the machine's own files (role → key) valid, and those that the files held before invalid."""
+    hashes = [hash_key(key) for key in keys.values()]
+    internal = (api_key.c.tenant == OPERATOR, api_key.c.key_id.like("internal-%"), api_key.c.revoked_us.is_(None))
+    connection.execute(update(api_key).where(*internal, api_key.c.key_hash.not_in(hashes)).values(revoked_us=now_us))
+    for role, key in keys.items():
+        new = msgspec.convert({"tenant": OPERATOR, "agent": "", "role": role}, NewKey)
+        _insert(connection, key, f"internal-{role}-{hash_key(key)[:12]}", new, now_us)
+
+
+def list_keys(connection: Connection) -> list[KeyInfo]:
+    """All keys, oldest first."""
+    return [_info(row) for row in connection.execute(select(api_key).order_by(api_key.c.created_us, api_key.c.key_id))]
+
+
+def key_table(connection: Connection, consents: ConsentBook) -> list[KeyRow]:
+    """What gateways cache. ``record`` follows the consents, so withdrawing one takes effect within a poll."""
+    return [
+        KeyRow(
+            key_hash=row.key_hash,
+            key_id=row.key_id,
+            tenant=row.tenant,
+            agent=row.agent,
+            role=row.role,
+            models=msgspec.json.decode(row.models, type=list[str]),
+            record=consents.may_record(row.tenant, row.agent),
+            revoked=row.revoked_us is not None,
+            expires_us=row.expires_us,
+        )
+        for row in connection.execute(select(api_key).order_by(api_key.c.key_id))
+    ]
+
+
+def revoke_key(connection: Connection, key_id: str, now_us: int) -> bool:
+    """Revoke a key for good; False if there is none."""
+    found = connection.execute(select(api_key.c.key_id).where(api_key.c.key_id == key_id)).first() is not None
+    where = (api_key.c.key_id == key_id, api_key.c.revoked_us.is_(None))
+    connection.execute(update(api_key).where(*where).values(revoked_us=now_us))
+    return found
+
+
+def _insert(connection: Connection, key: str, key_id: str, new: NewKey, now_us: int) -> None:
+    row = {
+        "tenant": new.tenant,
+        "key_id": key_id,
+        "key_hash": hash_key(key),
+        "agent": new.agent,
+        "role": new.role,
+        "models": msgspec.json.encode(new.models).decode(),
+        "created_us": now_us,
+        "expires_us": new.expires_us,
+        "revoked_us": None,
+    }
+    insert_new(connection, api_key, [row])
+
+
+def _info(row: Row[tuple[object, ...]]) -> KeyInfo:
+    models = msgspec.json.decode(row.models, type=list[str])
+    return KeyInfo(row.key_id, row.tenant, row.agent, row.role, models, row.created_us, row.expires_us, row.revoked_us)

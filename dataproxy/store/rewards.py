@@ -1,0 +1,79 @@
+"""Reward rows: written once, counted on their trajectory, read back as ``atdp.rewards.Reward``."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+from sqlalchemy import Connection, Row, select, update
+
+from atdp.rewards import Reward, Source, TargetKind
+from dataproxy.store.schema import reward, trajectory
+
+
+class RewardRow(msgspec.Struct, frozen=True):
+    """A row of the ``reward`` table; free texts are redacted, ``idempotency_key`` is a keyed digest (hex)."""
+
+    tenant: str
+    reward_id: str
+    target_kind: str
+    target_id: str
+    trajectory_id: str
+    name: str
+    value: float | None
+    label: str | None
+    correction: str | None
+    source: str
+    explanation: str | None
+    idempotency_key: str | None
+    supersedes: str | None
+    key_id: str
+    received_us: int
+
+
+def insert_reward(connection: Connection, row: RewardRow) -> None:
+    """Store ``row``; a value opens its trajectory for training."""
+    connection.execute(reward.insert().values(msgspec.structs.asdict(row)))
+    if row.value is not None:
+        where = (trajectory.c.tenant == row.tenant, trajectory.c.trajectory_id == row.trajectory_id)
+        connection.execute(update(trajectory).where(*where).values(num_rewards=trajectory.c.num_rewards + 1))
+
+
+def find_by_idempotency(connection: Connection, tenant: str, key: str) -> RewardRow | None:
+    """The reward that was stored under ``key`` before."""
+    row = connection.execute(select(reward).where(reward.c.tenant == tenant, reward.c.idempotency_key == key)).first()
+    return RewardRow(**row._mapping) if row is not None else None
+
+
+def reward_exists(connection: Connection, tenant: str, reward_id: str) -> bool:
+    """Whether ``tenant`` has it."""
+    query = select(reward.c.reward_id).where(reward.c.tenant == tenant, reward.c.reward_id == reward_id)
+    return connection.execute(query).first() is not None
+
+
+def rewards_of(connection: Connection, tenant: str, trajectory_ids: Sequence[str]) -> dict[str, list[Reward]]:
+    """Trajectory → its rewards that carry a value, in the order they came."""
+    found: dict[str, list[Reward]] = defaultdict(list)
+    for start in range(0, len(trajectory_ids), 500):
+        chunk = trajectory_ids[start : start + 500]
+        where = (reward.c.tenant == tenant, reward.c.trajectory_id.in_(chunk), reward.c.value.is_not(None))
+        for row in connection.execute(select(reward).where(*where).order_by(reward.c.received_us, reward.c.reward_id)):
+            found[row.trajectory_id].append(as_reward(row))
+    return found
+
+
+def as_reward(row: Row[tuple[object, ...]]) -> Reward:
+    """The protocol's form of a row with a value."""
+    return Reward(
+        reward_id=row.reward_id,
+        tenant=row.tenant,
+        target_kind=cast(TargetKind, row.target_kind),
+        target_id=row.target_id,
+        name=row.name,
+        value=row.value,
+        source=cast(Source, row.source),
+        received_us=row.received_us,
+        explanation=row.explanation,
+        idempotency_key=row.idempotency_key,
+        supersedes=row.supersedes,
+    )

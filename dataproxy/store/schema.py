@@ -1,0 +1,352 @@
+"""The tables, declared once. Every key of a tenant's data leads with the tenant; times are UTC µs; "" as tenant is the operator.
+
+What is append-only (APPEND_ONLY) is guarded by triggers. Content and tokens may be deleted, by erasure alone.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from dataproxy.store.columns import name, span_columns, tenant_key, time_us
+
+metadata = MetaData(
+    naming_convention={"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"}
+)
+
+tenant = Table("tenant", metadata, tenant_key(), time_us("created_us"))
+
+agent = Table("agent", metadata, tenant_key(), name("agent", primary=True), Column("settle_s", Float), time_us("created_us"))
+
+api_key = Table(
+    "api_key",
+    metadata,
+    tenant_key(),
+    name("key_id", primary=True),
+    Column("key_hash", String(64), nullable=False, unique=True),
+    name("agent"),
+    name("role"),
+    Column("models", Text, nullable=False),
+    time_us("created_us"),
+    Column("expires_us", BigInteger),
+    Column("revoked_us", BigInteger),
+)
+
+consent = Table(
+    "consent",
+    metadata,
+    tenant_key(),
+    name("consent_id", primary=True),
+    name("agent"),
+    Column("recording", Boolean, nullable=False),
+    Column("training", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+
+session = Table(
+    "session",
+    metadata,
+    tenant_key(),
+    name("session_id", primary=True),
+    name("agent"),
+    name("source"),
+    name("routing_name"),
+    time_us("created_us"),
+    Index("ix_session_routing_name", "tenant", "routing_name"),
+)
+
+trajectory = Table(
+    "trajectory",
+    metadata,
+    tenant_key(),
+    name("trajectory_id", primary=True),
+    name("agent"),
+    name("session_id"),
+    time_us("started_us"),
+    time_us("last_us"),
+    Column("num_events", Integer, nullable=False),
+    Column("num_eligible", Integer, nullable=False),
+    Column("num_rewards", Integer, nullable=False),
+    Column("times_trained", Integer, nullable=False),
+    Column("closed", Boolean, nullable=False),
+    Column("last_version", Integer, nullable=False),
+    Column("newest_version", Integer, nullable=False),
+    Index("ix_trajectory_session", "tenant", "session_id", "last_us"),
+    Index("ix_trajectory_ready", "num_rewards", "num_eligible", "times_trained", "last_us"),
+)
+
+event = Table(
+    "event",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    Column("position", BigInteger, nullable=False, unique=True),
+    name("kind"),
+    name("agent"),
+    name("subject"),
+    name("session_id"),
+    name("trajectory_id"),
+    Column("seq", Integer, nullable=False),
+    Column("parent_id", String(128)),
+    time_us("started_us"),
+    time_us("ended_us"),
+    name("boundary"),
+    name("model"),
+    Column("status", Integer),
+    name("delivery"),
+    name("finish_reason"),
+    Column("request_digest", LargeBinary(16)),
+    Column("body", LargeBinary, nullable=False),
+    Index("ix_event_trajectory", "tenant", "trajectory_id", "seq"),
+    Index("ix_event_session", "tenant", "session_id", "position"),
+    Index("ix_event_kind", "tenant", "kind", "position"),
+    Index("ix_event_request", "tenant", "agent", "request_digest"),
+)
+
+conversation_end = Table(
+    "conversation_end",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    Column("choice", Integer, primary_key=True),
+    name("agent"),
+    name("session_id"),
+    name("trajectory_id"),
+    Column("digest", LargeBinary(16), nullable=False),
+    Column("num_extended", Integer, nullable=False),
+    Index("ix_conversation_end_digest", "tenant", "agent", "digest"),
+)
+
+content = Table(
+    "content",
+    metadata,
+    tenant_key(),
+    Column("digest", LargeBinary(16), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+)
+
+content_span = Table(
+    "content_span",
+    metadata,
+    tenant_key(),
+    Column("digest", LargeBinary(16), primary_key=True),
+    Column("ordinal", Integer, primary_key=True),
+    *span_columns(),
+    ForeignKeyConstraint(["tenant", "digest"], ["content.tenant", "content.digest"], name="fk_content_span_content"),
+)
+
+event_span = Table(
+    "event_span",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    Column("ordinal", Integer, primary_key=True),
+    *span_columns(),
+    ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_event_span_event"),
+)
+
+token_segment = Table(
+    "token_segment",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    Column("choice", Integer, primary_key=True),
+    name("trajectory_id"),
+    name("tokenizer"),
+    Column("finish_reason", String(128)),
+    Column("temperature", Float, nullable=False),
+    Column("num_prompt", Integer, nullable=False),
+    Column("num_output", Integer, nullable=False),
+    Column("num_altered", Integer, nullable=False),
+    Column("full_digest", LargeBinary(16), nullable=False),
+    Column("parent_event", String(128)),
+    Column("parent_choice", Integer),
+    Column("prompt_ids", LargeBinary, nullable=False),
+    Column("output_ids", LargeBinary, nullable=False),
+    Column("logprobs", LargeBinary, nullable=False),
+    Column("versions", LargeBinary, nullable=False),
+    Column("prompt_altered", LargeBinary, nullable=False),
+    Column("output_altered", LargeBinary, nullable=False),
+    ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_token_segment_event"),
+    Index("ix_token_segment_trajectory", "tenant", "trajectory_id", "num_prompt"),
+)
+
+eligibility = Table(
+    "eligibility",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    Column("choice", Integer, primary_key=True),
+    Column("eligible", Boolean, nullable=False),
+    name("reason"),
+    name("policy"),
+    time_us("decided_us"),
+    Index("ix_eligibility_reason", "tenant", "reason"),
+)
+
+reward = Table(
+    "reward",
+    metadata,
+    tenant_key(),
+    name("reward_id", primary=True),
+    name("target_kind"),
+    name("target_id"),
+    name("trajectory_id"),
+    name("name"),
+    Column("value", Float),
+    Column("label", Text),
+    Column("correction", Text),
+    name("source"),
+    Column("explanation", Text),
+    Column("idempotency_key", String(255)),
+    Column("supersedes", String(128)),
+    name("key_id"),
+    time_us("received_us"),
+    UniqueConstraint("tenant", "idempotency_key", name="uq_reward_idempotency"),
+    Index("ix_reward_trajectory", "tenant", "trajectory_id", "received_us"),
+)
+
+pending_reward = Table(
+    "pending_reward",
+    metadata,
+    tenant_key(),
+    name("reward_id", primary=True),
+    name("event_id"),
+    Column("idempotency_key", String(255)),
+    Column("body", LargeBinary, nullable=False),
+    time_us("received_us"),
+    Index("ix_pending_reward_event", "tenant", "event_id"),
+    UniqueConstraint("tenant", "idempotency_key", name="uq_pending_reward_idempotency"),
+)
+
+dead_letter = Table(
+    "dead_letter",
+    metadata,
+    tenant_key(),
+    name("letter_id", primary=True),
+    name("kind"),
+    name("reason"),
+    Column("body", LargeBinary, nullable=False),
+    time_us("created_us"),
+)
+
+lease = Table(
+    "lease",
+    metadata,
+    tenant_key(),
+    name("lease_id", primary=True),
+    name("key_id"),
+    name("state"),
+    time_us("created_us"),
+    time_us("deadline_us"),
+    Index("ix_lease_state", "state", "deadline_us"),
+)
+
+lease_item = Table(
+    "lease_item",
+    metadata,
+    tenant_key(),
+    name("trajectory_id", primary=True),
+    name("lease_id", primary=True),
+    Column("held", Boolean, nullable=False),
+    Column("outcome", String(128)),
+    Index("ix_lease_item_lease", "lease_id"),
+)
+
+policy_version = Table(
+    "policy_version",
+    metadata,
+    tenant_key(),
+    name("version", primary=True),
+    name("state"),
+    time_us("created_us"),
+    Column("body", LargeBinary, nullable=False),
+)
+
+policy_version_state = Table(
+    "policy_version_state",
+    metadata,
+    tenant_key(),
+    Column("position", BigInteger, primary_key=True),
+    name("version"),
+    name("state"),
+    name("key_id"),
+    time_us("changed_us"),
+)
+
+batch = Table(
+    "batch",
+    metadata,
+    tenant_key(),
+    name("batch_id", primary=True),
+    name("lease_id"),
+    name("version"),
+    time_us("created_us"),
+    Column("body", LargeBinary, nullable=False),
+)
+
+training_use = Table(
+    "training_use",
+    metadata,
+    tenant_key(),
+    name("trajectory_id", primary=True),
+    name("version", primary=True),
+    name("lease_id"),
+    time_us("used_us"),
+    Index("ix_training_use_version", "version"),
+)
+
+access_log = Table(
+    "access_log",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    name("key_id"),
+    name("role"),
+    name("what"),
+    name("target"),
+    time_us("at_us"),
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    name("reason"),
+    Column("sealed", LargeBinary, nullable=False),
+    time_us("created_us"),
+)
+
+journal_offset = Table(
+    "journal_offset",
+    metadata,
+    name("segment", primary=True),
+    Column("offset", BigInteger, nullable=False),
+)
+
+APPEND_ONLY = (
+    "event",
+    "reward",
+    "consent",
+    "eligibility",
+    "batch",
+    "training_use",
+    "access_log",
+    "policy_version_state",
+    "quarantine",
+)
+"""Tables whose rows are never updated or deleted."""

@@ -1,0 +1,79 @@
+"""Counts for ``headrace status`` and rewards by policy version."""
+
+from collections import defaultdict
+
+from sqlalchemy import Connection, Table, func, select
+
+from atdp.rewards import effective_reward
+from atdp.versions import version_name
+from dataproxy.client.types import Status, VersionRewards
+from dataproxy.errors import NotFound
+from dataproxy.store.rewards import rewards_of
+from dataproxy.store.schema import (
+    content_span,
+    eligibility,
+    event,
+    event_span,
+    lease,
+    pending_reward,
+    policy_version,
+    quarantine,
+    reward,
+    training_use,
+    trajectory,
+)
+from dataproxy.store.versions import serving_version
+
+
+def read_status(connection: Connection, journal_backlog: int) -> Status:
+    """Counts over all tenants."""
+    decisions = _by(connection, eligibility, "reason")
+    redactions: dict[str, int] = defaultdict(int)
+    for table in (content_span, event_span):
+        for kind, count in _by(connection, table, "kind").items():
+            redactions[kind] += count
+    try:
+        serving = serving_version(connection).version
+    except NotFound:
+        serving = None
+    return Status(
+        events=_by(connection, event, "kind").get("model_call", 0),
+        journal_backlog=journal_backlog,
+        redactions=dict(redactions),
+        trainable=decisions.pop("eligible", 0),
+        not_trainable=decisions,
+        trajectories=_count(connection, trajectory),
+        rewards=_count(connection, reward),
+        pending_rewards=_count(connection, pending_reward),
+        leases=_by(connection, lease, "state").get("open", 0),
+        trained=_count(connection, training_use),
+        quarantine=_by(connection, quarantine, "reason"),
+        versions=_count(connection, policy_version),
+        serving=serving,
+    )
+
+
+def rewards_by_version(connection: Connection, tenant: str | None) -> list[VersionRewards]:
+    """Rewarded trajectories by the version of their last sampled token; ``tenant`` None: of all."""
+    query = select(trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.last_version)
+    query = query.where(trajectory.c.num_rewards > 0, trajectory.c.last_version >= 0)
+    if tenant is not None:
+        query = query.where(trajectory.c.tenant == tenant)
+    versions: dict[str, dict[str, int]] = defaultdict(dict)
+    for row in connection.execute(query):
+        versions[row.tenant][row.trajectory_id] = row.last_version
+    values: dict[int, list[float]] = defaultdict(list)
+    for owner, by_id in versions.items():
+        for trajectory_id, rewards in rewards_of(connection, owner, list(by_id)).items():
+            if (value := effective_reward(rewards)) is not None:
+                values[by_id[trajectory_id]].append(value)
+    return [VersionRewards(version_name(v), len(r), sum(r) / len(r)) for v, r in sorted(values.items())]
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def _by(connection: Connection, table: Table, column: str) -> dict[str, int]:
+    query = select(table.c[column], func.count()).group_by(table.c[column])
+    return {str(key): int(count) for key, count in connection.execute(query)}

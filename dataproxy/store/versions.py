@@ -1,0 +1,94 @@
+"""Policy versions and batch manifests: what trained what, and which version serves. State changes append to a history."""
+
+import msgspec
+from sqlalchemy import Connection, func, select
+
+from atdp.samples import BatchManifest
+from atdp.versions import PolicyVersion
+from dataproxy.errors import NotFound
+from dataproxy.store.dialect import insert_new, upsert
+from dataproxy.store.keys import OPERATOR
+from dataproxy.store.schema import batch, policy_version, policy_version_state
+
+
+def register_version(connection: Connection, version: PolicyVersion, key_id: str, now_us: int) -> None:
+    """Put ``version`` on record. If it serves now, the one that served is retired."""
+    if version.state == "serving":
+        for other in list_versions(connection):
+            if other.state == "serving" and other.version != version.version:
+                _write(connection, msgspec.structs.replace(other, state="retired"), key_id, now_us)
+    _write(connection, version, key_id, now_us)
+
+
+def _write(connection: Connection, version: PolicyVersion, key_id: str, now_us: int) -> None:
+    row = policy_version
+    where = (row.c.tenant == OPERATOR, row.c.version == version.version)
+    before = connection.execute(select(row.c.state).where(*where)).scalar()
+    body = msgspec.json.encode(version)
+    values = {
+        "tenant": OPERATOR,
+        "version": version.version,
+        "state": version.state,
+        "created_us": version.created_us,
+        "body": body,
+    }
+    upsert(connection, policy_version, values)
+    if before != version.state:
+        position = (connection.execute(select(func.max(policy_version_state.c.position))).scalar() or 0) + 1
+        history = {"tenant": OPERATOR, "position": position, "version": version.version, "state": version.state}
+        connection.execute(policy_version_state.insert().values(**history, key_id=key_id, changed_us=now_us))
+
+
+def list_versions(connection: Connection) -> list[PolicyVersion]:
+    """All versions, oldest name first."""
+    query = select(policy_version.c.body).order_by(policy_version.c.version)
+    return [msgspec.json.decode(body, type=PolicyVersion) for body in connection.execute(query).scalars()]
+
+
+def get_version(connection: Connection, name: str) -> PolicyVersion:
+    """One version.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    body = connection.execute(select(policy_version.c.body).where(policy_version.c.version == name)).scalar()
+    if body is None:
+        raise NotFound(f"no version {name}; `headrace versions` lists them")
+    return msgspec.json.decode(body, type=PolicyVersion)
+
+
+def serving_version(connection: Connection) -> PolicyVersion:
+    """The version that serves.
+
+    Raises:
+        NotFound: none is on record as serving.
+    """
+    body = connection.execute(select(policy_version.c.body).where(policy_version.c.state == "serving")).scalar()
+    if body is None:
+        raise NotFound("no version serves yet")
+    return msgspec.json.decode(body, type=PolicyVersion)
+
+
+def store_batch(connection: Connection, manifest: BatchManifest) -> None:
+    """Keep ``manifest``; the same batch id again changes nothing."""
+    row = {
+        "tenant": OPERATOR,
+        "batch_id": manifest.batch_id,
+        "lease_id": manifest.lease_id,
+        "version": manifest.version,
+        "created_us": manifest.created_us,
+        "body": msgspec.json.encode(manifest),
+    }
+    insert_new(connection, batch, [row])
+
+
+def get_batch(connection: Connection, batch_id: str) -> BatchManifest:
+    """A stored manifest.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    body = connection.execute(select(batch.c.body).where(batch.c.batch_id == batch_id)).scalar()
+    if body is None:
+        raise NotFound(f"no batch {batch_id}")
+    return msgspec.json.decode(body, type=BatchManifest)
