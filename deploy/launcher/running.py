@@ -19,7 +19,7 @@ from deploy.errors import StartFailed
 from deploy.launcher import guard
 from deploy.paths import Paths
 
-START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 700.0
 _GRACE_S = 90.0
 _POLL_S = 0.1
 

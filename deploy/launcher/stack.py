@@ -92,7 +92,7 @@ def _engine(options: UpOptions, endpoints: Endpoints, serving: Serving) -> Child
         return [sys.executable, "-m", "workers.inference", *where, "--weight-version", served.version, "--dtype", options.dtype]
 
     advice = "The engine needs about 2.5 GiB of free memory; `--model tiny` starts one that needs less and knows nothing."
-    return ChildSpec(ENGINE, argv, _environment("ENGINE", {}), http_ready(f"{endpoints.engine}/ready"), 300.0, 10.0, advice)
+    return ChildSpec(ENGINE, argv, _environment("ENGINE", {}), http_ready(f"{endpoints.engine}/ready"), 600.0, 10.0, advice)
 
 
 def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
