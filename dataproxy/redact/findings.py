@@ -14,7 +14,7 @@ from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.exchange import Detection, Exchange, Flags, Ids, Json, RedactedExchange
 from dataproxy.redact.leaves import Leaf, leaves, rebuild
 from dataproxy.redact.masking import TokenStream, join, overwrite
-from dataproxy.redact.spelling import find, spellings
+from dataproxy.redact.spelling import cut_off, find, spellings
 from dataproxy.redact.splice import Surrogates, splice
 from dataproxy.redact.tokens import TokenBytes
 
@@ -63,13 +63,17 @@ class Findings:
             self._cover_border(stream)
         for raw, detection in self._raw_values():
             self._values.setdefault(raw, _Value(detection, spellings(raw)))
-        for value in self._values.values():
+        for raw, value in self._values.items():
             self._check_time()
             for leaf in self._leaves:
                 places = find(leaf.text, value.forms)
+                if _RENDERED_RESPONSE.fullmatch(leaf.pointer):
+                    places += cut_off(leaf.text, raw)
                 self._found[_name(leaf)] += [replace(value.detection, start=start, end=end) for start, end in places]
             for stream in self._streams:
-                stream.found += [(value.detection, *place) for place in find(stream.tokens.data, _encoded(value.forms))]
+                data = stream.tokens.data
+                places = find(data, _encoded(value.forms)) + cut_off(data, raw.encode("utf-8", "surrogateescape"))
+                stream.found += [(value.detection, *place) for place in places]
 
     def check_located(self) -> None:
         """Check that every value of a rendered text is in the tokens.
@@ -146,7 +150,7 @@ class Findings:
                 yield stream.tokens.data[start:end].decode("utf-8", "surrogateescape"), found
 
     def _require(self, leaf: Leaf, located: set[bytes]) -> None:
-        if any(found.canonical not in located for found in self._found[_name(leaf)]):
+        if any(found.canonical not in located for found in merge(self._found[_name(leaf)])):
             raise RedactionFailed("unlocated", "a value of the text is not in the tokens")
 
     def _cover_border(self, stream: _Stream) -> None:

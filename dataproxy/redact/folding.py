@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +45,15 @@ class View:
         return int(self.starts[start]), int(self.starts[end])
 
     def before(self, start: int, length: int) -> str:
-        """Up to ``length`` characters that stand before byte ``start``, the context included, in lower case."""
+        """Up to ``length`` characters that stand before byte ``start``, the context included, in lower case.
+
+        They are of the text, not of the view, so that words of every script are there; escapes among them are undone.
+        """
         at = self.span(start, start)[0]
-        head = self.text[max(0, at - length) : at].lower()
-        return f"{self.context.lower()} {head}" if at < length else head
+        head = self.text[max(0, at - length) : at]
+        if self.layer:
+            head = _unescaped(head)
+        return f"{self.context} {head}".lower() if at < length else head.lower()
 
 
 def views(text: str, context: str = "") -> Iterator[View]:
@@ -61,6 +67,13 @@ def views(text: str, context: str = "") -> Iterator[View]:
         if starts is None:
             starts = np.arange(len(data) + 1, dtype=np.int64)
         data, starts = _drop_gone(np.frombuffer(undone, np.uint8), starts)
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return unquote(text.encode("ascii", "backslashreplace").decode("unicode_escape", "ignore"))
+    except UnicodeDecodeError:
+        return text
 
 
 def _fold(text: str) -> tuple[bytes, NDArray[np.int64] | None]:

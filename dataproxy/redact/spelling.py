@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from typing import AnyStr
 from urllib.parse import quote, quote_plus
 
+_LEAST_CUT = 5
+"""Beginnings that are shorter, or only letters, are words like any other."""
+
 
 def spellings(value: str) -> tuple[str, ...]:
     """Every spelling of ``value``, itself first, no repeats. Lone surrogates, which stand for bytes that are no UTF-8, stay raw.
@@ -31,6 +34,14 @@ def find(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
             places.append((at, at + len(form)))
             at = text.find(form, at + len(form))
     return places
+
+
+def cut_off(text: AnyStr, value: AnyStr) -> list[tuple[int, int]]:
+    """Where the beginning of ``value`` ends ``text``: an answer stopped at its length limit may break off inside a value."""
+    for size in range(min(len(value) - 1, len(text)), _LEAST_CUT - 1, -1):
+        if text.endswith(value[:size]) and not value[:size].isalpha():
+            return [(len(text) - size, len(text))]
+    return []
 
 
 def _unescaped(value: str) -> str:

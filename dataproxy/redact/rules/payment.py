@@ -10,6 +10,7 @@ from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
 
 _GROUP = re.compile(rb"[0-9]+")
 _CARD_SEPARATOR = re.compile(rb"[ \-.+_/\t]{1,3}")
+_FRACTION = re.compile(rb"[0-9][.,][0-9]")
 _MAX_DIGITS = 19
 _IBAN_HEAD = re.compile(rb"(?:(?<![A-Za-z0-9])|(?<=[iI][bB][aA][nN]))([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
 _IBAN_TAIL = re.compile(rb"(?:[ \-]{0,2}[A-Za-z0-9]){11,30}+")
@@ -31,7 +32,11 @@ def _card_at(view: View, groups: list[tuple[int, int]], at: int) -> tuple[int, b
     found = (0, b"")
     sizes: list[int] = []
     first = groups[at][0]
-    if view.data[first] not in b"234568" or (_is_single(groups, at) and at > 0 and _is_single(groups, at - 1)):
+    if (
+        view.data[first] not in b"234568"
+        or _FRACTION.match(view.data, max(0, first - 2))
+        or (_is_single(groups, at) and at > 0 and _is_single(groups, at - 1))
+    ):
         return found
     for count, (start, end) in enumerate(groups[at : at + _MAX_DIGITS], 1):
         if count > 1 and not _CARD_SEPARATOR.fullmatch(view.data, groups[at + count - 2][1], start):
@@ -53,7 +58,9 @@ def _is_single(groups: list[tuple[int, int]], at: int) -> bool:
 
 def _is_layout(sizes: list[int]) -> bool:
     """Printed groups are of four and more, but for the last; or every digit stands alone."""
-    return len(sizes) == 1 or all(size >= 4 for size in sizes[:-1]) or all(size == 1 for size in sizes)
+    if len(sizes) == 1 or all(size == 1 for size in sizes):
+        return True
+    return sizes[0] in (4, 6, 8) and all(size >= 4 for size in sizes[1:-1])
 
 
 def _ibans(view: View) -> Iterator[Hit]:

@@ -31,18 +31,19 @@ _ALONE = rb"(?<![0-9])(?<![0-9][\-.])"
 _ENDS = rb"(?![0-9]|[.\-][0-9])"
 _SEP = rb"[ \-./()]{0,3}"
 _CN_MOBILE = rb"1(?:3[0-9]|4[014-9]|5[0-35-9]|6[2567]|7[0-8]|8[0-9]|9[0-35-9])"
-_INTERNATIONAL = re.compile(rb"(?<![0-9+])(\+ ?|00[ \-]?)(\(?[1-9](?:" + _SEP + rb"[0-9]){6,17}+)")
+_INTERNATIONAL = re.compile(rb"(?<![0-9+])(\+ ?|(?<![0-9][\-. ])00[ \-]?)(\(?[1-9](?:" + _SEP + rb"[0-9]){6,17}+)")
 _NORTH_AMERICAN = re.compile(
     _ALONE + rb"(?:\+?1[ \-.])?(?:\([2-9][0-9]{2}\)[ \-.]{0,2}|[2-9][0-9]{2}[ \-.])[2-9][0-9]{2}[ \-.]?[0-9]{4}" + _ENDS
 )
 _CHINESE = re.compile(_ALONE + rb"(?:86[ \-]?)?" + _CN_MOBILE + rb"[ \-]?[0-9]{4}[ \-]?[0-9]{4}" + _ENDS)
-_TRUNK = re.compile(_ALONE + rb"\(?0[1-9][0-9]{0,4}\)?(?:[ \-./]{1,3}[0-9]{2,8}){1,5}+(?!-?[0-9])")
+_TRUNK = re.compile(rb"(?<![0-9])(?<![0-9][\-. ])" rb"\(?0[1-9][0-9]{0,4}\)?(?:[ \-./]{1,3}[0-9]{2,8}){1,5}+(?!-?[0-9])")
 _SPANISH = re.compile(rb"(?<![0-9])(?<![0-9][\-. ])[679][0-9]{2} [0-9]{2} [0-9]{2} [0-9]{2}(?![ \-.]?[0-9])")
 _MOBILE_BARE = re.compile(_ALONE + rb"0(?:[67][0-9]{8}|7[4-9][0-9]{8}|1[567][0-9]{8,9})" + _ENDS)
 _ANY = re.compile(rb"(?<![0-9])\(?[0-9]{1,5}\)?(?:[ \-./()]{0,3}[0-9]{2,10}){0,5}+(?!-?[0-9])")
 _DATE = re.compile(
     rb"\(?(?:[0-3]?[0-9][./\-][0-3]?[0-9][./\-](?:19|20)[0-9]{2}|(?:19|20)[0-9]{2}[./\-][01]?[0-9][./\-])(?![0-9]{3})"
 )
+_QUAD = re.compile(rb"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![0-9])")
 _EXTENSION = re.compile(rb"[ ,]{0,2}(?:x|ext\.?|extension|#)[ .:]{0,2}[0-9]{1,6}(?![0-9A-Za-z])", re.IGNORECASE)
 _NOUNS = (
     r"tele?(?:phone|fon|phon)?|telefon(?:nummer|o)?|tél(?:éphone)?|(?:cell|mobile)?[ _-]?phone(?:[ _]?(?:number|no|nr))?|"
@@ -135,7 +136,7 @@ def _spanish(view: View, start: int, end: int) -> Iterator[Hit]:
 def _named(view: View, start: int, end: int) -> Iterator[Hit]:
     """The first number of the stretch, whatever its form: a word for telephone stands before it."""
     match = _ANY.search(view.data, start, end)
-    if match and not _DATE.match(match[0]) and not glued(view, *match.span()):
+    if match and not _DATE.match(match[0]) and not _QUAD.match(view.data, match.start()) and not glued(view, *match.span()):
         digits = plain(match[0])
         if _NAMED_DIGITS[0] <= len(digits) <= _NAMED_DIGITS[1]:
             yield Hit(match.start(), match.end(), digits)
