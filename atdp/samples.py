@@ -12,12 +12,13 @@ from atdp.rewards import Reward
 
 
 class TurnSpan(msgspec.Struct, frozen=True):
-    """The sampled tokens [start, end) of one model call inside a sequence, and its own effective reward if it has one."""
+    """The sampled tokens [start, end) of one choice of a model call inside a sequence, and the call's own effective reward if any."""
 
     event_id: str
     start: int
     end: int
     reward: float | None = None
+    choice: int = 0
 
 
 class TokenSequence(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ def _row(leaf: Segment, path: list[Segment], fresh: list[Segment], turn_rewards:
             kept = altered[start:end] == 0
             mask[start:end] = kept
             logprobs[start:end] = np.where(kept, segment.logprobs, 0)
-            turns.append(TurnSpan(segment.event_id, start, end, turn_rewards.get(segment.event_id)))
+            turns.append(TurnSpan(segment.event_id, start, end, turn_rewards.get(segment.event_id), segment.choice))
     sequence = TokenSequence(
         ids.astype("<i4").tobytes(),
         mask.tobytes(),

@@ -1,0 +1,197 @@
+"""What the engine had, what the store keeps and what the trainer is given are the same, id for id.
+
+The reference is the tests' own tap in the engine's scheduler process, which shares no code with Headrace's plug-in.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import openai
+import pytest
+
+from atdp.events import TokenRecord
+from atdp.samples import Lease
+from atdp.versions import version_index
+from dataproxy.client import SyncDataProxyClient
+from dataproxy.client.types import LeaseRequest
+from deploy.launcher.running import RunningStack
+from tests.e2e import oracle
+from tests.engine_fixture import TAP, Tapped
+from tests.stack import running_stack
+from workers.trainer.rows import build_rows
+
+pytestmark = pytest.mark.e2e
+
+PROMPTS = [
+    "Sort this ticket.",
+    "把这张工单分类:包裹没到 📦🚚",
+    "Ünïcödé — naïve café, 𝔣𝔯𝔞𝔨𝔱𝔲𝔯, العربية, ไทย",
+    "a" * 300,
+    'tab\tnewline\n"quotes" \\ \u200b',
+]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One answer as the agent got it."""
+
+    completion_id: str
+    num_choices: int = 1
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One choice's ids and the version of each output token, from whichever side."""
+
+    prompt_ids: list[int]
+    output_ids: list[int]
+    versions: list[int]
+
+
+@pytest.fixture(scope="module")
+def tapped_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningStack, Path, str]]:
+    directory = tmp_path_factory.mktemp("exact")
+    tap = directory / "tap.jsonl"
+    tap.touch()
+    path = os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")])
+    with running_stack(directory, "--no-train", environment={"PYTHONPATH": path, "HEADRACE_TEST_TAP": str(tap)}) as stack:
+        yield stack, tap, stack.new_agent("acme", "bot", training=True, reason="exactness test")
+
+
+@pytest.fixture(scope="module")
+def calls(tapped_stack: tuple[RunningStack, Path, str]) -> list[Call]:
+    """Streams, JSON answers, a conversation of three turns, n = 2: by the OpenAI SDK, all rewarded."""
+    stack, _, key = tapped_stack
+    made: list[Call] = []
+    with openai.OpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent:
+        for number, prompt in enumerate(PROMPTS):
+            made.append(stream(agent, stack.model, [user(prompt)]) if number % 2 else whole(agent, stack.model, [user(prompt)]))
+        made += conversation(agent, stack.model)
+        made.append(whole(agent, stack.model, [user("two answers, please")], n=2))
+        for call in made:
+            agent.post("/feedback", body={"target": call.completion_id, "value": 1.0}, cast_to=object)
+    ids = [oracle.event_id(call.completion_id) for call in made]
+    oracle.until(lambda: set(ids) <= stored_ids(stack), "storage of every call", stack)
+    return made
+
+
+def user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def whole(agent: openai.OpenAI, model: str, messages: list[dict[str, str]], n: int = 1) -> Call:
+    answer = agent.chat.completions.create(model=model, messages=messages, max_tokens=24, temperature=1.0, n=n)  # type: ignore[call-overload]
+    assert "headrace_record" not in answer.model_extra
+    return Call(answer.id, n)
+
+
+def stream(agent: openai.OpenAI, model: str, messages: list[dict[str, str]]) -> Call:
+    chunks = list(agent.chat.completions.create(model=model, messages=messages, max_tokens=24, temperature=1.0, stream=True))  # type: ignore[call-overload]
+    assert chunks[-1].choices[0].finish_reason is not None
+    return Call(chunks[0].id)
+
+
+def conversation(agent: openai.OpenAI, model: str) -> list[Call]:
+    """Three turns, each answer sent back as history."""
+    messages, made = [user("first")], []
+    for text in ("second", "third 漢字", "last"):
+        answer = agent.chat.completions.create(model=model, messages=messages, max_tokens=12, temperature=1.0)  # type: ignore[call-overload]
+        made.append(Call(answer.id))
+        messages += [{"role": "assistant", "content": answer.choices[0].message.content}, user(text)]
+    return made
+
+
+def stored_ids(stack: RunningStack) -> set[str]:
+    return {row[0] for row in oracle.rows(stack, "SELECT event_id FROM event WHERE kind = 'model_call'")}
+
+
+def from_tap(tap: Path, call: Call) -> list[Tokens]:
+    """What the scheduler had, sorted: the samples of one call have no order there."""
+    seen = [Tapped(**json.loads(line)) for line in tap.read_text().splitlines()]
+    mine = [one for one in seen if one.rid.startswith(call.completion_id)]
+    tokens = [Tokens(one.prompt_ids, one.output_ids, [version_index(name) for name in one.versions]) for one in mine]
+    return sorted(tokens, key=lambda one: one.output_ids)
+
+
+def from_store(stack: RunningStack, call: Call) -> list[Tokens]:
+    with stack.client() as client:
+        records = client.get_event(oracle.event_id(call.completion_id)).tokens
+    return sorted(map(record_tokens, records), key=lambda one: one.output_ids)
+
+
+def record_tokens(record: TokenRecord) -> Tokens:
+    assert not any(record.prompt_altered) and not any(record.output_altered)
+    arrays = [np.frombuffer(data, "<i4").tolist() for data in (record.prompt_ids, record.output_ids, record.versions)]
+    assert len(record.logprobs) == len(record.output_ids)
+    return Tokens(*arrays)
+
+
+def lease_all(stack: RunningStack) -> Lease:
+    key = (stack.paths.config_dir / "trainer.key").read_text().strip()
+    wanted = LeaseRequest(max_trajectories=1000, ttl_s=60, version_now="v000000", max_staleness=0, max_reuse=1)
+    samples: list[Lease] = []
+
+    def leased() -> bool:
+        with SyncDataProxyClient(stack.paths.socket, key) as client:
+            lease = client.lease(wanted)
+        samples.append(lease)
+        return sum(len(sequence.turns) for one in samples for s in one.samples for sequence in s.sequences) >= len(PROMPTS) + 3
+
+    oracle.until(leased, "a lease of every rewarded trajectory", stack)
+    return replace_samples(samples)
+
+
+def replace_samples(leases: list[Lease]) -> Lease:
+    return Lease(leases[0].lease_id, leases[0].deadline_us, [sample for lease in leases for sample in lease.samples])
+
+
+def assert_same(reference: list[Tokens], found: list[Tokens], num_choices: int) -> None:
+    assert len(reference) == num_choices
+    assert all(one.prompt_ids and one.output_ids for one in reference)
+    assert found == reference
+
+
+def test_the_store_holds_the_ids_and_versions_that_the_scheduler_had(
+    tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]
+) -> None:
+    stack, tap, _ = tapped_stack
+    for call in calls:
+        assert_same(from_tap(tap, call), from_store(stack, call), call.num_choices)
+
+
+def test_one_changed_id_is_seen(tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]) -> None:
+    stack, tap, _ = tapped_stack
+    reference, found = from_tap(tap, calls[0]), from_store(stack, calls[0])
+    for field in ("prompt_ids", "output_ids", "versions"):
+        changed = getattr(found[0], field).copy()
+        changed[-1] += 1
+        with pytest.raises(AssertionError):
+            assert_same(reference, [replace(found[0], **{field: changed})], 1)
+
+
+def test_the_trainers_batch_holds_the_ids_that_the_scheduler_had_and_trains_on_sampled_tokens_alone(
+    tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]
+) -> None:
+    stack, tap, _ = tapped_stack
+    lease = lease_all(stack)
+    by_event = {oracle.event_id(call.completion_id): call for call in calls}
+    seen: set[str] = set()
+    for sample in lease.samples:
+        for sequence in sample.sequences:
+            ids, mask = sequence.ids().tolist(), sequence.mask()
+            sampled = np.zeros(len(sequence), np.bool_)
+            for turn in sequence.turns:
+                prefix, output = ids[: turn.start], ids[turn.start : turn.end]
+                versions = sequence.version_indices()[turn.start : turn.end].tolist()
+                assert Tokens(prefix, output, versions) in from_tap(tap, by_event[turn.event_id])
+                sampled[turn.start : turn.end] = True
+                seen.add(turn.event_id)
+            assert (mask == sampled).all()
+        rows = build_rows([sample], [1.0], head_index=0)
+        trained = sum(int(row.trained.sum()) for row in rows)
+        assert trained == len({(t.event_id, t.choice, i) for s in sample.sequences for t in s.turns for i in range(t.start, t.end)})
+    assert seen == set(by_event)
