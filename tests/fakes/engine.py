@@ -4,7 +4,6 @@ Use ``FakeEngine().serve()`` for a real server on a free port. ``script`` replac
 tests of what engines do when they misbehave. Every chat call is kept in ``calls``.
 """
 
-import hashlib
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from fastapi.responses import JSONResponse
 from tests.fakes.engine_chat import Call, ChatHandler, Script
 from tests.fakes.generation import Model
 from tests.fakes.serving import serve
+from workers.inference.client.http import RESTORE_ACTION
 from workers.inference.middleware import RecordMiddleware
 
 
@@ -67,11 +67,19 @@ def _add_information(app: FastAPI, engine: FakeEngine) -> None:
 
     @app.get("/model_info")
     async def model_info() -> Any:
-        return {"model_path": "fake", "served_model_name": engine.model_name, "weight_version": engine.model.version}
+        return {"model_path": "fake", "served_model_name": engine.model_name, "weight_version": engine.model.weights.version}
 
     @app.get("/server_info")
     async def server_info() -> Any:
         return {"version": "fake", "served_model_name": engine.model_name}
+
+    @app.get("/headrace/engine")
+    async def state() -> Any:
+        model = engine.model
+        told = {"engine": {"name": "fake", "version": "1"}, "missing_hooks": [], "num_pauses_expired": 0, "dtype": "float32"}
+        told |= {"weight_version": model.weights.version, "update": model.weights.update}
+        told |= {"paused": not model.unpaused.is_set()}
+        return told | {"num_in_flight": len(model.running), "num_aborted": model.num_aborted}
 
     @app.get("/v1/loads")
     async def loads() -> Any:
@@ -99,34 +107,32 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
                 model.abort(rid)
         else:
             model.unpaused.clear()
+            model.is_retracted = mode == "retract"
         return {"message": "Generation paused successfully.", "status": "ok"}
 
     @app.post("/continue_generation")
     async def continue_generation() -> Any:
+        if model.weights.update == "begun":  # as the plug-in does: nothing is sampled from half an update
+            model.weights.restore()
+        model.weights.confirm()
         model.unpaused.set()
         return {"message": "Generation continued successfully.", "status": "ok"}
 
     @app.post("/begin_weight_update")
     async def begin() -> Response:
-        if model.updating:
-            return outcome(False, "a weight update session is already open")
-        model.updating = True
-        return outcome(True, "Success")
+        return outcome(*model.weights.begin())
 
     @app.post("/end_weight_update")
     async def end() -> Response:
-        if not model.updating:
-            return outcome(False, "no weight update session is open")
-        model.updating = False
-        return outcome(True, "Success")
+        return outcome(*model.weights.end(paused=not model.unpaused.is_set()))
 
     @app.post("/update_weights_from_tensor")
     async def from_tensor(request: Request) -> Response:
-        return _take_weights(engine, await request.body(), outcome)
+        return outcome(*model.weights.load_payload(await request.json(), model.may_flush))
 
-    @app.post("/update_weights_from_distributed")
-    async def from_distributed(request: Request) -> Response:
-        return _take_weights(engine, await request.body(), outcome)
+    @app.post("/update_weights_from_disk")
+    async def from_disk(request: Request) -> Response:
+        return outcome(*model.weights.load_directory(await request.json(), model.may_flush))
 
     @app.post("/update_weight_version")
     async def update_weight_version(request: Request) -> Response:
@@ -134,22 +140,16 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
         if body.get("abort_all_requests", True):
             for rid in list(model.running):
                 model.abort(rid)
-        model.version = body["new_version"]
-        return outcome(True, f"Weight version updated to {model.version}", new_version=model.version)
+        model.weights.version = body["new_version"]
+        return outcome(True, f"Weight version updated to {body['new_version']}", new_version=body["new_version"])
 
     @app.post("/weights_checker")
-    async def weights_checker() -> Response:
-        return outcome(True, "Success", ranks=[{"per_gpu_checksum": model.checksum}], per_engine_checksum=model.checksum)
+    async def weights_checker(request: Request) -> Response:
+        if (await request.json())["action"] == RESTORE_ACTION:
+            return outcome(*model.weights.restore())
+        checksum = model.weights.checksum()
+        return outcome(True, "Success.", ranks=[{"per_gpu_checksum": checksum}], per_engine_checksum=checksum)
 
     @app.post("/flush_cache")
     async def flush_cache() -> Response:
-        return Response("Cache flushed.\n")
-
-
-def _take_weights(engine: FakeEngine, body: bytes, outcome: Any) -> Response:
-    """New weights change the checksum; a version in the same request is stamped from then on."""
-    if not engine.model.updating:
-        return outcome(False, "weights can only be updated between begin_weight_update and end_weight_update")
-    engine.model.checksum = hashlib.sha256(body).hexdigest()
-    engine.model.version = json.loads(body).get("weight_version") or engine.model.version
-    return outcome(True, "Success")
+        return Response("Cache flushed.\n") if model.may_flush else Response("Flush cache failed.\n", 400)

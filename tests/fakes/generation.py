@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from tests.fakes.weights import Weights
 from workers.inference.record import Recorder
 
 VOCABULARY_OFFSET = 100
@@ -55,17 +56,31 @@ class Sample:
 class Model:
     """The engine's state. ``token_gate``, where a test sets one, is awaited before each token after the first."""
 
-    version: str = "v000000"
-    checksum: str = "0" * 64
-    updating: bool = False
+    weights: Weights = field(default_factory=Weights)
     reply: Callable[[dict[str, Any]], str] = lambda body: str(body["messages"][-1]["content"])
     token_gate: Callable[[], Any] | None = None
     running: dict[str, asyncio.Event] = field(default_factory=dict)
     aborted: list[str] = field(default_factory=list)
+    num_aborted: int = 0
+    is_retracted: bool = False
     unpaused: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.unpaused.set()
+
+    @property
+    def version(self) -> str:
+        """The version that is stamped on tokens."""
+        return self.weights.version
+
+    @version.setter
+    def version(self, value: str) -> None:
+        self.weights.version = value
+
+    @property
+    def may_flush(self) -> bool:
+        """A prefix cache can be dropped while nothing runs, or while all that ran was retracted."""
+        return not self.running or (self.is_retracted and not self.unpaused.is_set())
 
     def abort(self, rid: str) -> None:
         """Stop the running request ``rid``; every ask is kept in ``aborted``."""
@@ -84,11 +99,12 @@ class Model:
             await self.unpaused.wait()
             if stopped.is_set():
                 sample.finish_reason = "abort"
+                self.num_aborted += 1
                 yield sample, b""
                 return
             sample.ids.append(STOP_ID if byte is None else VOCABULARY_OFFSET + byte)
             sample.logprobs.append(-(at + 1) / 100)
-            sample.versions.append(self.version)
+            sample.versions.append(self.weights.version)
             sample.finish_reason = "stop" if byte is None else ("length" if at + 1 == limit else None)
             yield sample, b"" if byte is None else bytes([byte])
             if sample.finish_reason:

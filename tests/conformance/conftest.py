@@ -1,0 +1,73 @@
+"""One suite, two engines: the scripted fake of the unit tests, and real SGLang with the tiny model."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.answers import Answer, parse
+from tests.engine_fixture import MODEL_NAME, RunningEngine
+from tests.fakes.engine import FakeEngine
+from workers.inference.client import EngineClient, EngineState
+from workers.inference.client.checksum import load_directory
+
+CHAT = "/v1/chat/completions"
+PATIENCE_S = 60.0
+LONG_PROMPT = "Tell me all you know about rivers, weirs and mills. " * 3
+
+
+@dataclass
+class Target:
+    """An engine under test. `kind` is `fake` or `sglang`; both serve the weights of `model_dir` as `version`."""
+
+    kind: str
+    url: str
+    client: EngineClient
+    model_dir: Path
+    version: str
+
+    async def chat(self, order: str | None, /, headers: dict[str, str] | None = None, **body: Any) -> Answer:
+        """One call; with an `order` it asks for a record under that rid, as the gateway does."""
+        ours = {} if order is None else {"x-headrace-record": "1", "x-headrace-rid": order}
+        request = {"model": MODEL_NAME, "messages": [{"role": "user", "content": LONG_PROMPT}], "temperature": 0, **body}
+        response = await self.client._http.post(CHAT, json=request, headers={**ours, **(headers or {})})
+        return parse(response)
+
+    async def until(self, condition: Callable[[EngineState], bool]) -> EngineState:
+        """Ask for the engine's state until `condition` holds of it."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition(state := await self.client.state()):  # noqa: ASYNC110  # another process's state
+                await asyncio.sleep(0.005)
+        return state
+
+    async def abort_until_done(self, rid: str, call: asyncio.Task[Answer]) -> Answer:
+        """Abort as often as it takes: an abort can pass the request on its way to the scheduler."""
+        while not call.done():
+            await self.client.abort(rid)
+            await asyncio.wait([call], timeout=0.05)
+        return call.result()
+
+
+@pytest.fixture(params=["fake", pytest.param("sglang", marks=pytest.mark.engine)])
+async def target(request: pytest.FixtureRequest, tiny_model_dir: Path) -> AsyncIterator[Target]:
+    """Each test leaves the engine as it found it: same weights, not paused, nothing running."""
+    if request.param == "fake":
+        engine = FakeEngine(model_name=MODEL_NAME)
+        engine.model.weights.tensors = load_directory(tiny_model_dir)
+        engine.model.token_gate = _next_turn
+        async with engine.serve() as url, EngineClient(url) as client:
+            yield Target("fake", url, client, tiny_model_dir, "v000000")
+        return
+    running: RunningEngine = request.getfixturevalue("sglang_engine")
+    async with EngineClient(running.url) as client:
+        version = await client.weight_version()
+        yield Target("sglang", running.url, client, tiny_model_dir, version)
+        state = await client.state()
+        assert (state.paused, state.update, state.num_in_flight) == (False, "none", 0), "the test left the engine busy"
+
+
+async def _next_turn() -> None:
+    await asyncio.sleep(0.001)

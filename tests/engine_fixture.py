@@ -1,0 +1,104 @@
+"""The real engine of the tests: one SGLang on the CPU for the whole run, with the tiny model and the tests' own tap."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from workers.inference.model import make_tiny
+
+TAP = Path(__file__).parent / "tap"
+MODEL_NAME = "tiny"
+FIRST_VERSION = "v000000"
+MAX_PAUSE_S = 8.0
+_START_LIMIT_S = 240.0
+
+
+@dataclass(frozen=True)
+class Tapped:
+    """What the scheduler had for one rid."""
+
+    rid: str
+    prompt_ids: list[int]
+    output_ids: list[int]
+    versions: list[str]
+
+
+@dataclass(frozen=True)
+class RunningEngine:
+    """A served tiny model; `tap` grows by a line per finished request."""
+
+    url: str
+    model_dir: Path
+    tap: Path
+
+    def tapped(self, rid: str) -> list[Tapped]:
+        """What the tap saw for `rid`, and for the samples of it if n > 1."""
+        lines = [Tapped(**json.loads(line)) for line in self.tap.read_text().splitlines()]
+        return [line for line in lines if line.rid == rid or line.rid.startswith(f"{rid}_s")]
+
+
+@pytest.fixture(scope="session")
+def tiny_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Llama of 1.6 M parameters in float32, with SmolLM2's tokenizer."""
+    return make_tiny(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+
+
+@pytest.fixture(scope="session")
+def other_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another set of weights for the same architecture."""
+    return make_tiny(tmp_path_factory.mktemp("models") / "other", seed=1)
+
+
+@pytest.fixture(scope="session")
+def sglang_engine(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    """Real SGLang, started as production starts it; its log is shown where it does not come up."""
+    directory = tmp_path_factory.mktemp("engine")
+    tap = directory / "tap.jsonl"
+    tap.touch()
+    process, url = start_engine(tiny_model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)})
+    try:
+        yield RunningEngine(url, tiny_model_dir, tap)
+    finally:
+        process.send_signal(signal.SIGKILL)  # its scheduler and detokenizer follow it
+        process.wait()
+
+
+def start_engine(model_dir: Path, log: Path, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], str]:
+    """Start an engine and wait until it is ready; the process and its base URL."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    arguments = ["--model-path", model_dir, "--port", port, "--served-model-name", MODEL_NAME, "--weight-version", FIRST_VERSION]
+    env = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")]),
+        "HEADRACE_MAX_PAUSE_S": str(MAX_PAUSE_S),
+        **environment,
+    }
+    with log.open("wb") as output:
+        command = [sys.executable, "-m", "workers.inference", *map(str, arguments)]
+        process = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT)
+    url = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + _START_LIMIT_S
+    while not _is_ready(url):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"the engine did not start:\n{log.read_text(errors='replace')[-4000:]}")
+        time.sleep(0.1)
+    return process, url
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/ready", timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False
