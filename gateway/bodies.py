@@ -12,7 +12,7 @@ from gateway.headers import header
 from gateway.settings import Settings
 from gateway.upstream.connection import Headers
 
-_DISCARD_FACTOR = 4
+_DISCARD_BYTES = 64 << 20
 _WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 
 
@@ -60,7 +60,7 @@ async def _receive(receive: Receive, timeout_s: float) -> Message:
 
 
 async def refuse_body(headers: Headers, receive: Receive, send: Send, refused: Refused, extra: Headers, settings: Settings) -> None:
-    """Answer ``refused`` at once, then drop what the client still sends, up to a few times the limit, then close.
+    """Answer ``refused`` at once, then drop what the client still sends, up to 64 MiB or a few seconds, then close.
 
     A close with unread bytes would reset the connection before the client has read the answer. A client that waits for
     ``100 Continue`` sends nothing, so there is nothing to drop.
@@ -70,7 +70,7 @@ async def refuse_body(headers: Headers, receive: Receive, send: Send, refused: R
     await send({"type": "http.response.start", "status": refused.status, "headers": fields})
     await send({"type": "http.response.body", "body": body, "more_body": True})
     if not header(headers, b"expect"):
-        await _discard(receive, _DISCARD_FACTOR * settings.max_body_bytes, settings.control_timeout_s)
+        await _discard(receive, _DISCARD_BYTES, settings.control_timeout_s)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -88,6 +88,7 @@ def parse_chat(body: bytes) -> ChatRequest:
 
 
 def _text(raw: msgspec.Raw | None) -> str:
-    if raw is None or bytes(raw[:1]) != b'"':
+    try:
+        return _string.decode(raw) if raw is not None else ""
+    except msgspec.DecodeError:
         return ""
-    return _string.decode(raw)
