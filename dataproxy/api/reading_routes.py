@@ -50,9 +50,11 @@ def get_event(services: ServicesDep, caller: Caller, event_id: str) -> Response:
         if event is None:
             raise NotFound(f"no event {event_id}")
         tokens = token_records(connection, event.tenant, event_id)
+        where = (eligibility.c.tenant == event.tenant, eligibility.c.event_id == event_id)
+        decisions = {row.choice: row.reason for row in connection.execute(select(eligibility).where(*where))}
     with services.database.write() as connection:
         record_access(connection, caller, event.tenant, "event", event_id, services.now_us())
-    return json_answer(EventDetail(event, tokens))
+    return json_answer(EventDetail(event, tokens, decisions))
 
 
 @router.get("/trajectories/{trajectory_id}")

@@ -139,10 +139,11 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class EventDetail(msgspec.Struct, frozen=True):
-    """One event with its token records (masked)."""
+    """One event with its token records (masked); ``decisions`` maps a choice to "eligible" or the reason against."""
 
     event: Event
     tokens: list[TokenRecord]
+    decisions: dict[int, str] = {}
 
 
 class TrajectoryDetail(msgspec.Struct, frozen=True):
