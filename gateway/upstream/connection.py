@@ -6,6 +6,7 @@ Whatever one read from the socket brings comes out of one ``read`` call. A reade
 import asyncio
 import socket
 from dataclasses import dataclass, field
+from typing import cast
 
 import httptools
 
@@ -117,8 +118,7 @@ class Connection(asyncio.Protocol):
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports have its methods but not its type
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in {socket.AF_INET, socket.AF_INET6}:
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
