@@ -46,7 +46,7 @@ def command(options: LaunchOptions) -> list[str]:
         "--dtype", options.dtype, "--weight-version", options.weight_version,
         "--max-total-tokens", str(options.max_total_tokens),
         "--max-running-requests", str(options.max_running_requests),
-        "--log-level", "info", "--log-level-http", "warning",
+        "--log-level", "info", "--log-level-http", "warning", "--sleep-on-idle",
     ]  # fmt: skip
     if cpu_profile.applies():
         arguments += ["--device", "cpu", "--attention-backend", "torch_native", "--chunked-prefill-size", "2048"]
