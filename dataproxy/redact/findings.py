@@ -24,6 +24,8 @@ _RENDERED_RESPONSE = re.compile(r"/response/(?:.*/)?(?:content|text|reasoning_co
 found there is masked in the tokens if it is there, and not missed if it is not."""
 
 _LEAST_PIECE = 4
+_MANY = 200
+"""With more values than this, those that both looks found are not searched for again: the time would grow with the square."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -61,8 +63,10 @@ class Findings:
         """Take every value found anywhere for found wherever it stands, in leaves and in tokens, in every spelling."""
         for stream in self._streams:
             self._cover_border(stream)
-        for raw, detection in self._raw_values():
-            self._values.setdefault(raw, _Value(detection, spellings(raw)))
+        values = dict(self._raw_values())
+        if len(values) > _MANY:
+            values = self._uncertain(values)
+        self._values = {raw: _Value(found, spellings(raw)) for raw, found in values.items()}
         for raw, value in self._values.items():
             self._check_time()
             for leaf in self._leaves:
@@ -148,6 +152,13 @@ class Findings:
         for stream in self._streams:
             for found, start, end in stream.found:
                 yield stream.tokens.data[start:end].decode("utf-8", "surrogateescape"), found
+
+    def _uncertain(self, values: dict[str, Detection]) -> dict[str, Detection]:
+        """Values that may stand somewhere undetected: seen on one side only, or counted only because a word said so."""
+        in_leaves = {found.canonical for others in self._found.values() for found in others}
+        in_tokens = {found.canonical for stream in self._streams for found, _, _ in stream.found} if self._streams else in_leaves
+        sure = in_leaves & in_tokens
+        return {raw: found for raw, found in values.items() if found.canonical not in sure or found.kind == "PHONE"}
 
     def _require(self, leaf: Leaf, located: set[bytes]) -> None:
         if any(found.canonical not in located for found in merge(self._found[_name(leaf)])):

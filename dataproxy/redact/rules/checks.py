@@ -25,6 +25,7 @@ _CARD_ISSUERS = (
 )
 _VALUE = bytes(max(0, byte - 48) % 10 for byte in range(256))
 _DOUBLED = bytes(value * 2 - 9 if value > 4 else value * 2 for value in _VALUE)
+_BASE_36 = {ord(character): str(number) for number, character in enumerate("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ")}
 _CN_WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 
 
@@ -44,7 +45,7 @@ def iban(value: bytes) -> bool:
     """Whether ``value`` (capitals and digits, no spaces) has its country's length and the check digits (ISO 13616)."""
     if len(value) != IBAN_LENGTHS.get(value[:2].decode()):
         return False
-    return int("".join(str(int(chr(byte), 36)) for byte in value[4:] + value[:4])) % 97 == 1
+    return int("".join(map(_BASE_36.__getitem__, value[4:] + value[:4]))) % 97 == 1
 
 
 def cn_resident_id(value: bytes) -> bool:

@@ -12,6 +12,10 @@ _EMAIL = rb"(?<![" + _LOCAL + rb"])[._%+\-]*+([" + _LOCAL + rb"]++@" + _LABEL + 
 _TOP_LEVEL = re.compile(rb"[A-Za-z\xe9]{2,24}|[xX][nN]--[A-Za-z0-9\-]+")
 _FILE_ENDINGS = frozenset((b"png", b"jpg", b"jpeg", b"gif", b"webp", b"svg", b"css", b"js", b"ts", b"json", b"html", b"tgz"))
 _SENTENCE = re.compile(rb"(\.[a-z]{2,6})\.[A-Z][A-Za-z]*$")
+_OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_QUAD = re.compile(_OCTET + rb"(?:\." + _OCTET + rb"){3}")
+_NOBODYS = re.compile(rb"(?:0|127|22[4-9]|23[0-9]|255)\.")
+"""This network, loopback, multicast, broadcast and masks."""
 _VERSION_WORD = re.compile(r"(?:version|release|v|build|rev|版本)[\s:=\"']*$")
 
 
@@ -37,11 +41,7 @@ def _email(view: View, match: re.Match[bytes]) -> Hit | None:
 
 
 def _ipv4(view: View, match: re.Match[bytes]) -> Hit | None:
-    parts = match[0].split(b".")
-    if any(int(part) > 255 or (len(part) > 1 and part[:1] == b"0") for part in parts):
-        return None
-    address = ipaddress.IPv4Address(match[0].decode())
-    if address.is_loopback or address.is_multicast or parts[0] == b"0" or _VERSION_WORD.search(view.before(match.start(), 14)):
+    if not _QUAD.fullmatch(match[0]) or _NOBODYS.match(match[0]) or _VERSION_WORD.search(view.before(match.start(), 14)):
         return None
     return hit(match)
 

@@ -12,7 +12,9 @@ _GROUP = re.compile(rb"[0-9]+")
 _CARD_SEPARATOR = re.compile(rb"[ \-.+_/\t]{1,3}")
 _FRACTION = re.compile(rb"[0-9][.,][0-9]")
 _MAX_DIGITS = 19
-_IBAN_HEAD = re.compile(rb"(?:(?<![A-Za-z0-9])|(?<=[iI][bB][aA][nN]))([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
+_FIRST_GROUPS = frozenset((1, 4, 6, 8, *range(13, 20)))
+_IBAN_HEAD = re.compile(rb"([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
+_IBAN_TRIGGER = rb"(?i)(?:" + "|".join(IBAN_LENGTHS).encode() + rb")[ \-]?[0-9]{2}(?:[ \-]{0,2}[A-Za-z0-9]){11}"
 _IBAN_TAIL = re.compile(rb"(?:[ \-]{0,2}[A-Za-z0-9]){11,30}+")
 
 
@@ -31,11 +33,12 @@ def _card_at(view: View, groups: list[tuple[int, int]], at: int) -> tuple[int, b
     """How many groups from ``at`` on make a card number, and its digits; longest first."""
     found = (0, b"")
     sizes: list[int] = []
-    first = groups[at][0]
+    first, first_end = groups[at]
     if (
-        view.data[first] not in b"234568"
+        first_end - first not in _FIRST_GROUPS
+        or view.data[first] not in b"234568"
         or _FRACTION.match(view.data, max(0, first - 2))
-        or (_is_single(groups, at) and at > 0 and _is_single(groups, at - 1))
+        or (first_end - first == 1 and at > 0 and _is_single(groups, at - 1))
     ):
         return found
     for count, (start, end) in enumerate(groups[at : at + _MAX_DIGITS], 1):
@@ -60,19 +63,22 @@ def _is_layout(sizes: list[int]) -> bool:
     """Printed groups are of four and more, but for the last; or every digit stands alone."""
     if len(sizes) == 1 or all(size == 1 for size in sizes):
         return True
-    return sizes[0] in (4, 6, 8) and all(size >= 4 for size in sizes[1:-1])
+    return sizes[0] >= 4 and all(size >= 4 for size in sizes[1:-1])
 
 
 def _ibans(view: View) -> Iterator[Hit]:
     for head in _IBAN_HEAD.finditer(view.data):
         length = IBAN_LENGTHS.get(head[1].upper().decode())
-        if length is None:
+        before = view.data[max(0, head.start() - 4) : head.start()]
+        if length is None or (before[-1:].isalnum() and before.lower() != b"iban"):
             continue
         tail = _IBAN_TAIL.match(view.data, head.end())
         value = head[1].upper() + plain(head[0]) + (tail[0].translate(None, b" -") if tail else b"")
-        value, end = value[:length].upper(), _end_of(view, head.end(), length - 4)
-        if iban(value) and not view.data[end : end + 1].isalnum():
-            yield Hit(head.start(), end, value)
+        value = value[:length].upper()
+        if iban(value):
+            end = _end_of(view, head.end(), length - 4)
+            if not view.data[end : end + 1].isalnum():
+                yield Hit(head.start(), end, value)
 
 
 def _end_of(view: View, at: int, count: int) -> int:
@@ -94,7 +100,7 @@ def _ssn(view: View, match: re.Match[bytes]) -> Hit | None:
 
 RULES = (
     Rule("card", "CARD", 1.0, 60, rb"[0-9](?:[ \-.+_/\t]{0,3}[0-9]){12}", _cards),
-    Rule("iban", "IBAN", 1.0, 70, rb"[A-Za-z]{2}[ \-]?[0-9]{2}(?:[ \-]{0,2}[A-Za-z0-9]){11}", _ibans),
+    Rule("iban", "IBAN", 1.0, 70, _IBAN_TRIGGER, _ibans),
     Rule("cn_resident_id", "CN_ID", 1.0, 65, rb"[1-8][0-9]{16}[0-9Xx]",
          by_pattern(rb"(?<![0-9])[1-8][0-9]{5}(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]{4}[0-9Xx](?![0-9])", _cn_id)),
     Rule("us_ssn", "SSN", 0.9, 45, rb"[0-9]{3}[\- ][0-9]{2}[\- ][0-9]{4}",

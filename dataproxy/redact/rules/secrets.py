@@ -3,6 +3,7 @@
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 
 from dataproxy.redact.folding import View
 from dataproxy.redact.rules.rule import Hit, Rule, accept, by_pattern, hit
@@ -38,9 +39,12 @@ _CONNECTION = (
     rb"(?<![A-Za-z0-9+.\-])[A-Za-z][A-Za-z0-9+.\-]{1,30}+://[^\s/@:\"'<>]{0,128}+:[^\s/@\"'<>]{1,256}+@"
     rb"[A-Za-z0-9\xe9._\-\[\]:%@]++(?:/[^\s\"'<>,;&)\]}\x80]*+)?"
 )
-_ASSIGNED = (
-    rb"(?i:(?<![A-Za-z0-9])(?:[a-z0-9]{1,20}[_\-]){0,4}"
-    rb"[a-z]{0,12}?(?:api_?-?key|secret(?:_?-?key)?|access_?-?key|account_?key|auth_?-?token|access_?-?token|token|passw(?:or)?d|passwd|pwd))"
+_NAMES = (
+    b"apikey", b"api_key", b"api-key", b"secret", b"accesskey", b"access_key", b"access-key", b"accountkey", b"account_key",
+    b"token", b"password", b"passwd", b"pwd",
+)  # fmt: skip
+_ASSIGNED = re.compile(
+    rb"[a-zA-Z]{2,16}(?:[_\-][a-zA-Z]{1,16})?(?i:(?<=key)|(?<=secret)|(?<=token)|(?<=password)|(?<=passwd)|(?<=pwd))"
     rb"[\"']?[ \t]{0,4}(?:[:=]|=>)[ \t]{0,4}[\"']?([A-Za-z0-9+/_.~!@#$%^&*=\-]{8,256}+)(?![(\[])"
 )
 
@@ -53,8 +57,16 @@ def _bearer(_: View, match: re.Match[bytes]) -> Hit | None:
     return hit(match, group=1) if _looks_random(match[1], 12) else None
 
 
-def _assigned(_: View, match: re.Match[bytes]) -> Hit | None:
-    return hit(match, group=1) if _looks_random(match[1], 8) else None
+def _assignments(view: View) -> Iterator[Hit]:
+    """Values given to what is named like a secret. The names are sought as literals: an expression for all of them is slow."""
+    lower = view.data.lower()
+    for name in _NAMES:
+        at = lower.find(name)
+        while at >= 0:
+            match = _ASSIGNED.match(view.data, at)
+            if match and _looks_random(match[1], 8):
+                yield hit(match, group=1)
+            at = lower.find(name, match.end() if match else at + len(name))
 
 
 def _looks_random(value: bytes, least: int) -> bool:
@@ -85,5 +97,5 @@ RULES = (
     Rule("api_key", "API_KEY", 1.0, 85, _KEY_TRIGGER, by_pattern(_KEY, _api_key)),
     Rule("authorization", "SECRET", 0.9, 80, rb"(?i)(?:bearer|basic)[ :\t]", by_pattern(_SCHEME, _bearer)),
     Rule("assignment", "SECRET", 0.8, 75, rb"(?i)(?:key|secret|token|passw(?:or)?d|pwd)[\"']?[ \t]{0,4}[:=]",
-         by_pattern(_ASSIGNED, _assigned)),
+         _assignments),
 )  # fmt: skip
