@@ -1,10 +1,11 @@
 """One suite, two engines: the scripted fake of the unit tests, and real SGLang with the tiny model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -15,6 +16,7 @@ from workers.inference.client import EngineClient, EngineState
 from workers.inference.client.checksum import load_directory
 
 CHAT = "/v1/chat/completions"
+T = TypeVar("T")
 PATIENCE_S = 60.0
 LONG_PROMPT = "Tell me all you know about rivers, weirs and mills. " * 3
 
@@ -36,6 +38,19 @@ class Target:
         response = await self.client._http.post(CHAT, json=request, headers={**ours, **(headers or {})})
         return parse(response)
 
+    @asynccontextmanager
+    async def streaming(self, order: str) -> AsyncIterator[Coroutine[Any, Any, bytes]]:
+        """A long stream of which the first piece of text has come; gives what reads the rest."""
+        request = {"model": MODEL_NAME, "messages": [{"role": "user", "content": LONG_PROMPT}], "max_tokens": 1500}
+        body = {**request, "stream": True, "ignore_eos": True}
+        headers = {"x-headrace-record": "1", "x-headrace-rid": order}
+        async with self.client._http.stream("POST", CHAT, json=body, headers=headers) as response:
+            pieces = response.aiter_bytes()
+            got = b""
+            while got.count(b'"content":') < 2:  # the first one opens the message
+                got += await anext(pieces)
+            yield _drain(pieces)
+
     async def until(self, condition: Callable[[EngineState], bool]) -> EngineState:
         """Ask for the engine's state until `condition` holds of it."""
         async with asyncio.timeout(PATIENCE_S):
@@ -43,7 +58,7 @@ class Target:
                 await asyncio.sleep(0.005)
         return state
 
-    async def abort_until_done(self, rid: str, call: asyncio.Task[Answer]) -> Answer:
+    async def abort_until_done(self, rid: str, call: asyncio.Future[T]) -> T:
         """Abort as often as it takes: an abort can pass the request on its way to the scheduler."""
         while not call.done():
             await self.client.abort(rid)
@@ -67,6 +82,10 @@ async def target(request: pytest.FixtureRequest, tiny_model_dir: Path) -> AsyncI
         yield Target("sglang", running.url, client, tiny_model_dir, version)
         state = await client.state()
         assert (state.paused, state.update, state.num_in_flight) == (False, "none", 0), "the test left the engine busy"
+
+
+async def _drain(pieces: AsyncIterator[bytes]) -> bytes:
+    return b"".join([piece async for piece in pieces])
 
 
 async def _next_turn() -> None:
