@@ -27,6 +27,7 @@ _NEUTRAL: dict[str, tuple[Setting, ...]] = {
     "ebnf": (None, "", False),
     "structural_tag": (None, "", False),
     "custom_logit_processor": (None, "", False),
+    "custom": (None, False),
 }
 _ALL_TOKENS = 1 << 20
 

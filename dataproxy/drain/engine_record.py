@@ -4,6 +4,7 @@ Checked here, once: where lengths disagree the choice keeps no tokens and says w
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -41,8 +42,12 @@ class EngineRecord(msgspec.Struct, frozen=True):
     choices: list[RecordedChoice]
     model: str = ""
     engine: Engine = Engine()
-    sampling: dict[str, float | int | str | bool | None] = {}
+    sampling: dict[str, Any] = {}
     incomplete: str | None = None
+
+    def settings(self) -> dict[str, float | int | str | bool | None]:
+        """``sampling`` without what agents wrote themselves: of lists and objects only whether they hold anything."""
+        return {name: bool(value) if isinstance(value, list | dict) else value for name, value in self.sampling.items()}
 
 
 @dataclass(slots=True, frozen=True)

@@ -118,7 +118,7 @@ def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, rules
         sample = Sample(
             finish_reason=sampled.finish_reason,
             fault=sampled.fault,
-            sampling=parsed.record.sampling if parsed.record else {},
+            sampling=parsed.record.settings() if parsed.record else {},
             logprobs=sampled.logprobs,
             versions=sampled.versions,
             num_altered=stored.num_altered if stored else 0,

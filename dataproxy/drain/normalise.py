@@ -124,7 +124,7 @@ def _metadata(
         first = response.first_byte_us - raw.started_us if response.first_byte_us else None
         m |= {"worker": response.worker, "latency_us": {"first_byte": first, "total": response.ended_us - raw.started_us}}
     if record is not None:
-        m |= {"engine": msgspec.to_builtins(record.engine), "sampling": record.sampling}
+        m |= {"engine": msgspec.to_builtins(record.engine), "sampling": record.settings()}
         m["versions"] = [choice.versions for choice in record.choices]
     m |= {name: answer[name] for name in ("usage",) if answer.get(name) is not None}
     if unknown := {name: value for name, value in answer.items() if name not in _OWN_PLACE and name != "unparsed"}:
