@@ -9,8 +9,9 @@ from workers.inference.record import effective_sampling
 
 _SGLANG_DEFAULTS = {
     "temperature": 0.9, "top_p": 1.0, "top_k": 1 << 30, "min_p": 0.0, "frequency_penalty": 0.0, "presence_penalty": 0.0,
-    "repetition_penalty": 1.0, "logit_bias": None, "max_new_tokens": 64, "min_new_tokens": 0, "stop_strs": None, "stop_token_ids": None,
-    "ignore_eos": False, "json_schema": None, "regex": None, "ebnf": None, "structural_tag": None, "custom_params": None,
+    "repetition_penalty": 1.0, "logit_bias": None, "max_new_tokens": 64, "min_new_tokens": 0, "stop_strs": None,
+    "stop_token_ids": None, "ignore_eos": False, "json_schema": None, "regex": None, "ebnf": None, "structural_tag": None,
+    "custom_params": None,
 }  # fmt: skip
 
 
