@@ -5,7 +5,10 @@ SIGTERM closes the listening socket, lets running answers end within ``drain_tim
 
 import logging
 import os
+import signal
+import socket
 import sys
+from types import FrameType
 
 import uvicorn
 from pydantic import ValidationError
@@ -18,6 +21,7 @@ from gateway.settings import Settings, load
 
 log = logging.getLogger("gateway")
 _KEEP_ALIVE_S = 75
+_BACKLOG = 2048
 
 
 def main() -> int:
@@ -30,13 +34,35 @@ def main() -> int:
     configure(settings.log_level)
     log.info("settings %s", settings.model_dump_json())
     try:
+        listener = listen(settings.host, settings.port)
+    except OSError as error:
+        log.error("the gateway cannot listen on %s port %d: %s; choose another with --port", settings.host, settings.port, error)
+        return 1
+    try:
         app = create_app(settings, lambda: open_journal(settings))
     except (OSError, ValueError) as error:
         log.error("the gateway cannot start: %s; `headrace up` makes the key files and directories", error)
         return 1
+    signal.signal(signal.SIGTERM, leave)  # uvicorn raises the signal once more when it has drained
+    signal.signal(signal.SIGINT, leave)
+    log.info("listening on %s port %d", *listener.getsockname()[:2])
     server = uvicorn.Server(server_config(app, settings))
-    server.run()
+    server.run(sockets=[listener])
     return 0 if server.started else 1
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket.
+
+    Raises:
+        OSError: the port is taken, or the address is none of this machine's.
+    """
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG)
+
+
+def leave(signum: int, frame: FrameType | None) -> None:
+    """End without complaint: what had to be finished is."""
+    sys.exit(0)
 
 
 def open_journal(settings: Settings) -> Journal:
@@ -49,8 +75,6 @@ def server_config(app: object, settings: Settings) -> uvicorn.Config:
     """uvicorn on uvloop and httptools; its own logs go through ours."""
     return uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's types ask for its own scope classes
-        host=settings.host,
-        port=settings.port,
         loop="uvloop",
         http="httptools",
         ws="none",

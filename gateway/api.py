@@ -31,6 +31,8 @@ def create_api(gateway: Gateway) -> FastAPI:
             finally:
                 for task in tasks:
                     task.cancel()
+        if gateway.running:  # cancelled, and about to record how they ended
+            await asyncio.wait(gateway.running, timeout=2 * gateway.settings.control_timeout_s)
         gateway.pool.close()
         await asyncio.to_thread(gateway.journal.close)
 

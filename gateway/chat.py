@@ -4,6 +4,8 @@ Every answer carries ``x-headrace-event``; ``x-headrace-session`` too once the s
 level may replace this file: what it calls is independent of ASGI but for ``receive`` and ``send``.
 """
 
+import asyncio
+
 from atdp.ids import mint_completion_id, new_event_id
 from gateway.answers import Receive, Scope, Send, send_error
 from gateway.bodies import read_body, refuse_body
@@ -28,6 +30,15 @@ class ChatRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, url_session: str = "") -> None:
         """One call. ``url_session`` is the session that the path names, or empty."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._gateway.running.add(task)
+        try:
+            await self._serve(scope, receive, send, url_session)
+        finally:
+            self._gateway.running.discard(task)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, url_session: str) -> None:
         event_id = new_event_id()
         extra: Headers = [(b"x-headrace-event", event_id.encode())]
         metrics = self._gateway.metrics

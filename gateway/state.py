@@ -1,5 +1,6 @@
 """What one gateway process holds: made once by ``app.create_app``, shared by its routes."""
 
+import asyncio
 from dataclasses import dataclass, field
 
 from gateway.exchange import ExchangeJournal
@@ -14,7 +15,10 @@ from router.workers import Health, Worker
 
 @dataclass(slots=True)
 class Gateway:
-    """``mac_secret`` mints completion ids; ``origins`` is where each worker's URL leads; ``dataproxy`` is its socket."""
+    """``mac_secret`` mints completion ids; ``origins`` is where each worker's URL leads; ``dataproxy`` is its socket.
+
+    ``running`` are the tasks of the calls in flight.
+    """
 
     settings: Settings
     mac_secret: bytes
@@ -26,7 +30,8 @@ class Gateway:
     workers: list[Worker]
     origins: dict[str, Origin]
     dataproxy: Origin
-    metrics: Metrics = field(default_factory=lambda: Metrics())
+    metrics: Metrics = field(default_factory=Metrics)
+    running: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def ready(self) -> bool:

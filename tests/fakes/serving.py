@@ -11,11 +11,19 @@ import uvicorn
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers, which belong to the test run; ``listening`` is set once it serves."""
+    """uvicorn without its signal handlers, which belong to the test run, and without its clock.
+
+    ``listening`` is set once it serves; set ``stopping`` to end it.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.listening = asyncio.Event()
+        self.stopping = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self.stopping.wait()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -55,6 +63,7 @@ async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "o
     finally:
         for connection in list(server.server_state.connections):
             connection.transport.abort()
-        server.should_exit = True
+        await asyncio.sleep(0)  # the loop tells the connections
+        server.stopping.set()
         await task
         listener.close()
