@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,14 +33,13 @@ def list_(
     """
     import msgspec
     from rich.console import Console
-    from rich.table import Table
 
     with admin_client(data_dir, config_dir) as client:
         page = client.list_events(limit=limit, after=after, session=session, kind=kind)
     if json:
         print(msgspec.json.encode(page).decode())
         return
-    table = Table("event", "when", "kind", "tenant", "agent", "session", "redacted")
+    table = columns("event", "when", "kind", "tenant", "agent", "session", "redacted")
     for event in page.events:
         redacted = str(len(event.spans)) if event.spans else ""
         table.add_row(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, admin_client, when
+from deploy.commands.options import ConfigDir, DataDir, admin_client, columns, when
 
 app = typer.Typer(help="Say what may be recorded and trained on, for a tenant or one of its agents.", no_args_is_help=True)
 
@@ -49,13 +49,12 @@ def revoke(
 def show(data_dir: DataDir, config_dir: ConfigDir) -> None:
     """Show every consent on record, oldest first; the latest of the narrowest scope holds."""
     from rich.console import Console
-    from rich.table import Table
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_consent()
-    table = Table("when", "tenant", "agent", "recording", "training", "reason")
+    table = columns("tenant", "agent", "recording", "training", "when", "reason")
     for row in rows:
-        table.add_row(when(row.created_us), row.tenant, row.agent or "all", _word(row.recording), _word(row.training), row.reason)
+        table.add_row(row.tenant, row.agent or "all", _word(row.recording), _word(row.training), when(row.created_us), row.reason)
     Console().print(table)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -47,11 +47,10 @@ def create(
 def list_(data_dir: DataDir, config_dir: ConfigDir) -> None:
     """List all keys: who holds them and whether they still work."""
     from rich.console import Console
-    from rich.table import Table
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_keys()
-    table = Table("key id", "tenant", "agent", "role", "models", "made", "expires", "revoked")
+    table = columns("key id", "tenant", "agent", "role", "models", "made", "expires", "revoked")
     for row in rows:
         models = ", ".join(row.models) or "all"
         table.add_row(

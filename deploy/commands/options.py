@@ -2,13 +2,16 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dataproxy.client import SyncDataProxyClient
 from deploy.errors import NotRunning
 from deploy.paths import Paths, default_config_dir, default_data_dir
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 DataDir = Annotated[
     Path, typer.Option(help="Where everything is kept.", default_factory=default_data_dir, show_default="~/.local/share/headrace")
@@ -37,6 +40,17 @@ def admin_client(data_dir: Path, config_dir: Path) -> SyncDataProxyClient:
             f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
         )
     return SyncDataProxyClient(paths.socket, key_file.read_text().strip())
+
+
+def columns(ids: str, *others: str) -> "Table":
+    """A table without lines whose first column, the ids that people copy, is never cut."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column(ids, no_wrap=True, overflow="ignore")
+    for name in others:
+        table.add_column(name, overflow="fold")
+    return table
 
 
 def when(time_us: int | None) -> str:

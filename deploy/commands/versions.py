@@ -1,13 +1,12 @@
 """``headrace versions``: every set of weights, what it descends from, and which one serves."""
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
 
 
 def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
     """List the policy versions with their state and the rewards earned while each served."""
     import msgspec
     from rich.console import Console
-    from rich.table import Table
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_versions()
@@ -15,7 +14,7 @@ def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> No
     if json:
         print(msgspec.json.encode(rows).decode())
         return
-    table = Table("version", "parent", "state", "made", "reward", "n", "checksum", "batch")
+    table = columns("version", "parent", "state", "made", "reward", "n", "checksum", "batch")
     for row in rows:
         earned = rewards.get(row.version)
         mean, num = (f"{earned.mean:.3f}", str(earned.num)) if earned else ("—", "0")

@@ -61,16 +61,16 @@ class Child:
         loop = asyncio.get_running_loop()
         while not self._stopping:
             started = loop.time()
-            failure = await self._run_once()
+            was_ready, failure = await self._run_once()
             self.is_ready.clear()
             if self._stopping:
                 return
-            if failure is not None and self.num_restarts == 0:
+            if not was_ready and self.num_restarts == 0:
                 raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")
             if loop.time() - started > STEADY_S:
                 backoff_s = FIRST_BACKOFF_S
             self.num_restarts += 1
-            self.say(f"{self.spec.name} {failure or 'ended'}; starting it again in {backoff_s:g} s (log: {self.log_path})")
+            self.say(f"{self.spec.name} {failure}; starting it again in {backoff_s:g} s (log: {self.log_path})")
             await asyncio.sleep(backoff_s)
             backoff_s = min(backoff_s * 2, LAST_BACKOFF_S)
 
@@ -87,17 +87,15 @@ class Child:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(guard.SUPERVISOR_DIED)
 
-    async def _run_once(self) -> str | None:
-        """One life of the process; why it never got ready, or None if it did and then ended."""
+    async def _run_once(self) -> tuple[bool, str]:
+        """One life of the process: whether it ever got ready, and what ended it."""
         process = await self._spawn()
         try:
             failure = await self._until_ready(process)
-            if failure is None:
-                self.is_ready.set()
-                status = await process.wait()
-                if not self._stopping:
-                    self.say(f"{self.spec.name} ended unexpectedly ({describe_status(status)})")
-            return failure
+            if failure is not None:
+                return False, failure
+            self.is_ready.set()
+            return True, f"ended ({describe_status(await process.wait())})"
         finally:
             if process.returncode is None:
                 process.terminate()

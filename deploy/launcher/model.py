@@ -25,7 +25,10 @@ async def ensure_model(options: UpOptions) -> Path:
         if not (directory / "config.json").is_file():
             raise StartFailed(f"{directory} holds no model (no config.json). --model takes smollm2, tiny, or a model's directory.")
         return directory
-    arguments = [sys.executable, "-m", __name__, options.model, options.dtype, str(cache_dir() / "models")]
+    note = cache_dir() / "models" / f"{options.model}-{options.dtype}.path"
+    if note.exists() and (known := Path(note.read_text())).is_dir():
+        return known  # importing torch to learn that there is nothing to do takes longer than anything else here
+    arguments = [sys.executable, "-m", __name__, options.model, options.dtype, str(note.parent)]
     process = await asyncio.create_subprocess_exec(
         *arguments, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -38,7 +41,9 @@ async def ensure_model(options: UpOptions) -> Path:
     if process.returncode != 0:
         tail = "\n".join(f"    {line}" for line in err.decode(errors="replace").splitlines()[-_NUM_TAIL_LINES:])
         raise StartFailed(f"The model {options.model} could not be made:\n{tail}")
-    return Path(out.decode().splitlines()[-1])
+    directory = Path(out.decode().splitlines()[-1])
+    note.write_text(str(directory))
+    return directory
 
 
 def _main(name: str, dtype: str, directory: Path) -> None:

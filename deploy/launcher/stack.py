@@ -52,7 +52,7 @@ Serving = Callable[[], Awaitable[Served]]
 def child_specs(options: UpOptions, endpoints: Endpoints, serving: Serving, model_dir: Path) -> list[ChildSpec]:
     """The processes of one machine; the trainer is left out where ``options`` say so."""
     specs = [
-        _dataproxy(options),
+        _dataproxy(options, model_dir),
         _engine(options, endpoints, serving),
         _gateway(options, endpoints),
     ]
@@ -78,8 +78,9 @@ def _directories(options: UpOptions) -> dict[str, str]:
     return {"DATA_DIR": str(options.paths.data_dir), "CONFIG_DIR": str(options.paths.config_dir)}
 
 
-def _dataproxy(options: UpOptions) -> ChildSpec:
-    environment = _environment("DATAPROXY", _directories(options))
+def _dataproxy(options: UpOptions, model_dir: Path) -> ChildSpec:
+    values = {**_directories(options), "TOKENIZER_PATH": str(model_dir / "tokenizer.json")}
+    environment = _environment("DATAPROXY", values)
     return ChildSpec(DATAPROXY, _fixed("-m", "dataproxy"), environment, socket_ready(options.paths.socket), 60.0, 15.0)
 
 
