@@ -78,6 +78,10 @@ class PauseWatchdog:
         self.update = "none"
         self._disarm()
 
+    def around_ready(self, original: Callable[..., bool], manager: Any) -> bool:
+        """An engine whose weights are being replaced takes no new requests, paused or not."""
+        return original(manager) and self.update == "none"
+
     def _arm(self, manager: Any) -> None:
         if self._timer is None:
             loop = asyncio.get_running_loop()
