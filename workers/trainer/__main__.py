@@ -1,0 +1,94 @@
+"""Entry point: ``python -m workers.trainer`` (one rank), ``torchrun --nproc-per-node N -m workers.trainer`` (N ranks)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+
+from pydantic import ValidationError
+
+from dataproxy.client import DataProxyClientError, SyncDataProxyClient
+from workers.trainer.coordinator import Coordinator
+from workers.trainer.data_proxy import PatientDataProxy
+from workers.trainer.engines import EngineFleet
+from workers.trainer.errors import TrainerError
+from workers.trainer.learner import Learner
+from workers.trainer.loop import Trainer, run
+from workers.trainer.paths import TrainerPaths
+from workers.trainer.publish import Publisher
+from workers.trainer.ranks import Ranks, start_ranks, stop_ranks
+from workers.trainer.settings import Settings
+
+logger = logging.getLogger("workers.trainer")
+
+
+def main() -> int:
+    """Read settings, join the ranks, train. Gives the exit status: 0 after a stop, 1 after an error, 2 for bad settings."""
+    try:
+        settings = Settings()  # type: ignore[call-arg]  # from the environment
+        unknown = unknown_variables(settings)
+    except ValidationError as error:
+        print(f"the trainer's settings are wrong (HEADRACE_TRAINER_*):\n{error}", file=sys.stderr)
+        return 2
+    if unknown:
+        print(f"no such setting of the trainer: {', '.join(unknown)}", file=sys.stderr)
+        return 2
+    ranks = start_ranks()
+    configure_logging(settings.json_logs, ranks.rank)
+    logger.info("settings: %s", settings.model_dump_json())
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key()) as client:
+            run(build(settings, ranks, client, stop))
+    except (TrainerError, DataProxyClientError) as error:
+        logger.error("%s: %s", type(error).__name__, error)
+        return 1
+    finally:
+        stop_ranks()
+    return 0
+
+
+def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: threading.Event) -> Trainer:
+    """Put one rank together; on the first, settle what an earlier run left before any rank reads weights."""
+    paths = TrainerPaths(settings.data_dir)
+    coordinator = None
+    if ranks.is_first:
+        data_proxy = PatientDataProxy(client)
+        publisher = Publisher(paths, data_proxy, EngineFleet(settings.engine_urls))
+        coordinator = Coordinator(settings, paths, data_proxy, publisher, stop)
+        coordinator.start()
+    ranks.wait()
+    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator)
+
+
+def unknown_variables(settings: Settings) -> list[str]:
+    """Variables of ours in the environment that no setting reads: a typo must not pass for a default."""
+    known = {f"HEADRACE_TRAINER_{name.upper()}" for name in type(settings).model_fields}
+    return sorted(name for name in os.environ if name.startswith("HEADRACE_TRAINER_") and name not in known)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Level, logger, message, and the traceback if there is one."""
+        line = {"time": self.formatTime(record), "level": record.levelname, "logger": record.name, "message": record.getMessage()}
+        return json.dumps(line | ({"exception": self.formatException(record.exc_info)} if record.exc_info else {}))
+
+
+def configure_logging(as_json: bool, rank: int) -> None:
+    """Log to stderr; ranks but the first only speak up when something is wrong."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO if rank == 0 else logging.WARNING, handlers=[handler])
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""Errors of the trainer.
+
+TrainerError
+├── LeaseLost           the lease ran out or is unknown: its trajectories may already be with somebody else
+├── Superseded          another version began to serve while this one was being made (a rollback)
+├── SwapFailed          the engines did not take a version; the old one serves
+├── VersionUnavailable  a version directory is missing, half written, damaged or already collected
+├── PublishLockBusy     somebody else publishes
+├── NonFiniteStep       the gradient norm is not a number, or infinite
+└── WrongModel          the weights do not fit the model
+"""
+
+from __future__ import annotations
+
+
+class TrainerError(Exception):
+    """Root of what can fail in the trainer."""
+
+
+class LeaseLost(TrainerError):
+    """The lease is gone; what was computed from it must not be published."""
+
+
+class Superseded(TrainerError):
+    """The new version's parent no longer serves; the new version must not either."""
+
+
+class SwapFailed(TrainerError):
+    """No engine, or not every engine, took the version."""
+
+
+class VersionUnavailable(TrainerError):
+    """There is no complete directory for the version."""
+
+
+class PublishLockBusy(TrainerError):
+    """Another publisher held the lock for too long."""
+
+
+class NonFiniteStep(TrainerError):
+    """The step would have destroyed the weights; it was not taken."""
+
+
+class WrongModel(TrainerError):
+    """Names or shapes of the weights differ from the model's."""

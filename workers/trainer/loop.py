@@ -1,0 +1,100 @@
+"""The training loop: lease → batch manifest → advantage → proximal logprobs → step → publish → swap → ack.
+
+Every rank runs it; the first one, with the coordinator, decides and speaks. Place in the path: step 3, from lease to ack.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+
+import msgspec
+
+from atdp.samples import Lease
+from workers.trainer.batch import make_batch, split
+from workers.trainer.coordinator import Coordinator, Follow, Order, Stop, Train
+from workers.trainer.learner import Learner
+from workers.trainer.metrics import Phases, write_metrics
+from workers.trainer.paths import TrainerPaths
+from workers.trainer.ranks import Ranks
+from workers.trainer.settings import Settings
+from workers.trainer.statistics import merge, summary
+from workers.trainer.step import Schedule, microbatches, train
+
+
+@dataclass(slots=True, frozen=True)
+class Trainer:
+    """One rank of the trainer; `coordinator` on the first rank only."""
+
+    settings: Settings
+    paths: TrainerPaths
+    ranks: Ranks
+    learner: Learner
+    coordinator: Coordinator | None
+
+
+def run(trainer: Trainer) -> None:
+    """Train until told to stop, then write a checkpoint. At the start the head is v000000, and what serves is followed."""
+    learner, coordinator = trainer.learner, trainer.coordinator
+    while True:
+        decided = msgspec.msgpack.encode(coordinator.next_order(learner.version)) if coordinator else None
+        order = msgspec.msgpack.decode(trainer.ranks.share(decided), type=Order)
+        if isinstance(order, Stop):
+            learner.save()
+            return
+        if isinstance(order, Follow):
+            learner.restore(order.version)
+        elif isinstance(order, Train):
+            take_step(trainer, order.lease)
+
+
+def take_step(trainer: Trainer, lease: Lease) -> None:
+    """Make one version of one lease, or leave everything as it was."""
+    settings, ranks, learner, coordinator = trainer.settings, trainer.ranks, trainer.learner, trainer.coordinator
+    phases, parent = Phases(), learner.version
+
+    batch = make_batch(lease, learner.head(), learner.state, settings)
+    if not batch.samples:
+        if coordinator:
+            coordinator.give_back(lease, batch)
+        return
+    record = coordinator.begin(lease, batch, parent) if coordinator else None
+
+    made: str | None = None
+    with coordinator.keep(lease) if coordinator else contextlib.nullcontext() as keeper:
+        with phases.phase("train"):
+            minibatches = [
+                microbatches(rows, ranks, settings.microbatch_tokens)
+                for rows in split(batch, settings.updates_per_batch, settings.seed)
+            ]
+            schedule = Schedule(settings.learning_rate, settings.warmup_updates, settings.max_grad_norm)
+            statistics, grad_norm = train(
+                learner.policy,
+                learner.optimizer,
+                minibatches,
+                settings.objective(),
+                schedule,
+                learner.state.updates,
+                ranks,
+                learner.reference,
+            )
+        total = merge(ranks.gather(statistics))
+        with phases.phase("gather"):
+            weights = learner.policy.gather(settings.publish_dtype)
+        numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, **phases.seconds()}
+        if coordinator and record and keeper:
+            with phases.phase("publish"):
+                made = coordinator.publish(record, batch, weights, numbers, keeper)
+
+    outcome = ranks.share(msgspec.msgpack.encode(made) if coordinator else None)
+    version = msgspec.msgpack.decode(outcome, type=str | None)
+    if version is None:  # the lease was lost or a rollback came in between: what was computed is not to be
+        learner.restore(parent)
+        return
+    with phases.phase("checkpoint"):
+        learner.advance(version, batch.state)
+    if coordinator:
+        seconds = phases.seconds()
+        speed = total.num_tokens / seconds["train_s"], total.computed / seconds["train_s"]
+        numbers |= {**seconds, "trained_tokens_per_s": speed[0], "computed_tokens_per_s": speed[1]}
+        write_metrics(trainer.paths.metrics, version, parent, numbers, batch.left_out)

@@ -1,0 +1,103 @@
+"""The policy: a transformers decoder sharded by FSDP2, fed prefix trees, asked only for the logits that carry loss.
+
+Owns weights on this rank: loading, sharding, forward, gathering. Masters are float32; with `bfloat16` compute each layer is
+cast for its matrix products and gradients are reduced in float32. Not owned: the objective (`loss`), the step (`step`), files of
+versions (`version_directory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal, cast
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from transformers import AutoModelForCausalLM
+
+from workers.trainer import attention
+from workers.trainer.errors import WrongModel
+from workers.trainer.loss import token_logprobs
+from workers.trainer.packing import Microbatch
+from workers.trainer.ranks import Ranks
+
+DType = Literal["float32", "bfloat16"]
+
+
+class Policy:
+    """One set of sharded weights.
+
+    `model` is the FSDP root (also an FSDPModule). Layers stay gathered from the first microbatch of a step to its last, which
+    costs memory for one whole copy of the weights in the compute dtype and saves a gather per microbatch.
+    """
+
+    def __init__(self, directory: Path, ranks: Ranks, compute_dtype: DType, checkpoint_activations: bool = False) -> None:
+        attention.register()
+        self._ranks = ranks
+        model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation=attention.NAME)
+        model.to(ranks.device)
+        if checkpoint_activations:
+            model.gradient_checkpointing_enable({"use_reentrant": False})
+        precision = MixedPrecisionPolicy(param_dtype=getattr(torch, compute_dtype), reduce_dtype=torch.float32)
+        for layer in model.model.layers:
+            fully_shard(layer, mesh=ranks.mesh, mp_policy=precision, reshard_after_forward=False)
+        self.model: nn.Module = model
+        fully_shard(model, mesh=ranks.mesh, mp_policy=precision, reshard_after_forward=False)
+        model.train()
+
+    def parameters(self) -> Iterator[tuple[str, DTensor]]:
+        """Names as in a version's file, and the float32 shards; a tied head appears once."""
+        yield from cast(Iterator[tuple[str, DTensor]], self.model.named_parameters())
+
+    def logprobs(self, batch: Microbatch) -> tuple[Tensor, Tensor]:
+        """Logprobs [M] of the trained tokens, and the entropy [P] where they were sampled (no gradient)."""
+        output = self.model(
+            input_ids=batch.token_ids,
+            position_ids=batch.positions,
+            tree=batch.tree,
+            logits_to_keep=batch.predictors,
+            use_cache=False,
+        )
+        return token_logprobs(output.logits[0], batch.temperatures, batch.predictor, batch.targets)
+
+    def synchronise_gradients(self, last: bool) -> None:
+        """Say whether the next backward is the last of its step: only then are gradients reduced and weights let go."""
+        root = cast(FSDPModule, self.model)
+        root.set_requires_gradient_sync(last)
+        root.set_reshard_after_backward(last)
+        root.set_is_last_backward(last)
+
+    def release(self) -> None:
+        """Let go of gathered weights after a forward without backward."""
+        for module in self.model.modules():
+            if isinstance(module, FSDPModule):
+                module.reshard()
+
+    @torch.no_grad()
+    def load(self, weights: Path) -> None:
+        """Overwrite the weights from a safetensors file; every rank reads its own shard.
+
+        Raises: WrongModel when a name or shape differs.
+        """
+        with safe_open(weights, framework="pt") as file:
+            parameters = dict(self.parameters())
+            if parameters.keys() != set(file.keys()):
+                raise WrongModel(f"{weights} and the model differ in {sorted(parameters.keys() ^ set(file.keys()))[:4]}")
+            for name, parameter in parameters.items():
+                full = file.get_tensor(name).to(device=self._ranks.device, dtype=parameter.dtype)
+                if full.shape != parameter.shape:
+                    raise WrongModel(f"{name} is {tuple(full.shape)} in {weights}, {tuple(parameter.shape)} in the model")
+                parameter.copy_(distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None))
+
+    @torch.no_grad()
+    def gather(self, dtype: DType) -> Mapping[str, Tensor]:
+        """All weights, whole, in `dtype`, on the CPU of the first rank; empty on the others. Collective."""
+        gathered = {}
+        for name, parameter in self.parameters():
+            full = cast(DTensor, parameter.to(getattr(torch, dtype))).full_tensor()
+            if self._ranks.is_first:
+                gathered[name] = full.cpu()
+        return gathered

@@ -1,0 +1,88 @@
+"""Rows: the sequences of a batch as the trainer sees them, one gradient unit to a trajectory.
+
+Owns the translation of leased samples into arrays: which tokens are trained on, with what weight. Not owned: which
+samples enter a batch (`selection`), how rows share compute (`packing`). Place in the path: step 3, after the advantage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from atdp.samples import TokenSequence, TrainSample
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(slots=True, frozen=True)
+class Row:
+    """One sequence of L tokens, cut after its last trained one.
+
+    `trained` [L] says which tokens carry loss (never the first: nothing predicts it); `behaviour` [L] are the engine's
+    logprobs; `comparable` [L] says where engine and trainer must agree: sampled by the head's own weights, and no
+    overwritten id before it. `weight` is the share of the batch's gradient that each trained token has.
+
+    Example: two trajectories, one of 4 trained tokens and one of 2, give weights 1/8 and 1/4.
+    """
+
+    token_ids: NDArray[np.int32]
+    trained: Bools
+    behaviour: NDArray[np.float32]
+    comparable: Bools
+    weight: float
+    advantage: float
+    temperature: float
+
+
+def trained_mask(sequence: TokenSequence) -> Bools:
+    """[L] bool: sampled by the policy, not overwritten by redaction, not first."""
+    mask: Bools = sequence.mask() & (np.frombuffer(sequence.altered, np.uint8) == 0)
+    mask[:1] = False
+    return mask
+
+
+def unique_masks(sample: TrainSample) -> list[Bools]:
+    """The trained tokens of each sequence; a call that several leaves share is trained on in the first of them only."""
+    seen: set[tuple[str, int]] = set()
+    masks = []
+    for sequence in sample.sequences:
+        mask = trained_mask(sequence)
+        for turn in sequence.turns:
+            if (turn.event_id, turn.choice) in seen:
+                mask[turn.start : turn.end] = False
+            seen.add((turn.event_id, turn.choice))
+        masks.append(mask)
+    return masks
+
+
+def build_rows(samples: Sequence[TrainSample], advantages: Sequence[float], head_index: int) -> list[Row]:
+    """The rows of a batch; each of the N trajectories weighs 1/N in all, spread evenly over its unique trained tokens.
+
+    `head_index` is the policy version whose weights the trainer holds. Samples without a trained token must be left
+    out before.
+    """
+    rows: list[Row] = []
+    for sample, advantage in zip(samples, advantages, strict=True):
+        masks = unique_masks(sample)
+        weight = 1.0 / (sum(int(mask.sum()) for mask in masks) * len(samples))
+        for sequence, mask in zip(sample.sequences, masks, strict=True):
+            if mask.any():
+                rows.append(_row(sequence, mask, weight, advantage, sample.temperature, head_index))
+    return rows
+
+
+def _row(sequence: TokenSequence, mask: Bools, weight: float, advantage: float, temperature: float, head_index: int) -> Row:
+    end = int(np.flatnonzero(mask)[-1]) + 1
+    untouched = np.cumsum(np.frombuffer(sequence.altered, np.uint8)[:end]) == 0
+    return Row(
+        token_ids=sequence.ids()[:end],
+        trained=mask[:end],
+        behaviour=sequence.behaviour_logprobs()[:end],
+        comparable=mask[:end] & untouched & (sequence.version_indices()[:end] == head_index),
+        weight=weight,
+        advantage=advantage,
+        temperature=temperature,
+    )

@@ -1,0 +1,100 @@
+"""The trainer's settings: environment variables HEADRACE_TRAINER_*, read once in `__main__`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from workers.trainer.objective import BehaviourWeight, Objective
+
+
+class Settings(BaseSettings):
+    """Defaults are those of the embedded machine: SmolLM2-135M on a CPU, one short trajectory a sample."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="HEADRACE_TRAINER_", extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=()
+    )
+
+    data_dir: Path
+    """Where versions, checkpoints and metrics go, and where the data proxy's socket is."""
+    config_dir: Path
+    """Holds trainer.key, the API key for the data proxy."""
+    model_path: Path
+    """Hugging Face directory that becomes v000000; the engines start with the same weights."""
+    engine_urls: list[str] = Field(min_length=1)
+    """Engines that take each version, one after another."""
+    tenant: str | None = None
+    """Train on this tenant's trajectories only; none: on those of all."""
+    agent: str | None = None
+    """Train on this agent's trajectories only; none: on those of all."""
+    batch_trajectories: int = Field(32, ge=1)
+    """Trajectories in a batch; the trainer waits until so many are ready."""
+    max_staleness: int = Field(2, ge=0)
+    """Versions that the oldest token of a trajectory may lie behind; older ones are left out."""
+    max_reuse: int = Field(1, ge=1)
+    """Versions that may learn from one trajectory."""
+    poll_s: float = Field(1.0, gt=0)
+    """Seconds between two looks for a full batch."""
+    lease_ttl_s: float = Field(60.0, gt=0)
+    """Seconds until the lease of a trainer that died returns; a living one renews it."""
+    learning_rate: float = Field(2e-5, gt=0)
+    """AdamW's rate after warm-up."""
+    warmup_updates: int = Field(1, ge=1)
+    """Updates over which the rate rises linearly from the start, or from a restart without optimizer state."""
+    weight_decay: float = Field(0.0, ge=0)
+    """AdamW's decoupled decay."""
+    max_grad_norm: float = Field(1.0, gt=0)
+    """Gradients are scaled down to this norm."""
+    updates_per_batch: int = Field(1, ge=1)
+    """Optimizer updates on one batch, each on its share of the trajectories; above 1 the proximal logprobs cost a forward."""
+    clip_low: float = Field(0.2, gt=0, lt=1)
+    """ε_low of the clipped ratio."""
+    clip_high: float = Field(0.28, gt=0)
+    """ε_high of the clipped ratio."""
+    behaviour_cap: float = Field(5.0, gt=1)
+    """Bound on proximal / behaviour probability of a token."""
+    behaviour_weight: BehaviourWeight = "truncate"
+    """What happens beyond the bound: the weight is truncated, or the token masked."""
+    kl_coef: float = Field(0.0, ge=0)
+    """Weight of the KL to v000000; above 0 its weights are held in memory and run forward each step."""
+    baseline_decay: float = Field(0.7, ge=0, lt=1)
+    """What the running baseline keeps of earlier batches' weight at each batch."""
+    scale_floor: float = Field(0.1, gt=0)
+    """Smallest standard deviation, in units of reward, that advantages are divided by."""
+    compute_dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """Dtype of forward and backward; masters, optimizer and gradient sums are float32 always. bfloat16 is 1.7 times as fast."""
+    publish_dtype: Literal["float32", "bfloat16"] = "bfloat16"
+    """Dtype of a version's file; the engine's own, so that it serves what was verified."""
+    microbatch_tokens: int = Field(1024, ge=1)
+    """Distinct tokens in one forward and backward; about 1.2 MB of activations each for SmolLM2 in bfloat16."""
+    checkpoint_activations: bool = False
+    """Recompute each layer's activations in backward: a third more compute, a fraction of the memory."""
+    checkpoint_every: int = Field(10, ge=1)
+    """Steps between two checkpoints of masters and optimizer (12 bytes a parameter); one is also written at a clean stop."""
+    keep_checkpoints: int = Field(2, ge=1)
+    """Checkpoints kept."""
+    keep_versions: int = Field(4, ge=1)
+    """Version directories kept, counted from the head back through its parents; v000000 and what serves stay too."""
+    max_steps: int = Field(0, ge=0)
+    """Stop after so many steps of this process; 0: never."""
+    seed: int = 0
+    """Orders the trajectories among the updates of a batch; nothing else is random."""
+    json_logs: bool = False
+    """Log lines as JSON."""
+
+    def objective(self) -> Objective:
+        """The constants of the loss."""
+        return Objective(self.clip_low, self.clip_high, self.behaviour_cap, self.behaviour_weight, self.kl_coef)
+
+    def api_key(self) -> str:
+        """The key for the data proxy. Raises: FileNotFoundError before `headrace up` has made it."""
+        return (self.config_dir / "trainer.key").read_text().strip()
+
+    @model_validator(mode="after")
+    def _line_is_kept(self) -> Self:
+        if self.keep_versions <= self.max_staleness:
+            raise ValueError("keep_versions must exceed max_staleness: the line of the head is read from the versions kept")
+        return self
