@@ -10,7 +10,7 @@ _FORWARDED = frozenset((b"authorization", b"content-type", b"idempotency-key"))
 
 
 async def relay_feedback(gateway: Gateway, headers: Headers, body: bytes) -> Fetched:
-    """What the data proxy says to ``body``. It keeps a reward once, whatever is sent twice under one idempotency key.
+    """What the data proxy says to ``body``. It is sent once: a reward without an idempotency key would count twice.
 
     Raises:
         Refused: 401 or 503 (no table yet), or 503 while the data proxy is down.
@@ -18,7 +18,7 @@ async def relay_feedback(gateway: Gateway, headers: Headers, body: bytes) -> Fet
     await gateway.keys.holder(header(headers, b"authorization"))
     request = Request("POST", "/v1/feedback", [one for one in headers if one[0] in _FORWARDED], body)
     try:
-        return await fetch(gateway.pool, gateway.dataproxy, request, gateway.settings.control_timeout_s)
+        return await fetch(gateway.pool, gateway.dataproxy, request, gateway.settings.control_timeout_s, repeatable=False)
     except UpstreamError as error:
         message = "the data proxy does not answer, so the feedback is not kept; send it again shortly"
         raise Refused(503, "dataproxy_unavailable", message, retry_after_s=2) from error

@@ -92,7 +92,10 @@ class WorkerPoller:
                 log.warning("worker is down worker=%s: %s", worker.url, error)
             return
         self._failures[worker.url] = 0
-        worker.health = Health.READY if ready.status == 200 else Health.WAITING
+        if ready.status == 200:
+            worker.health = Health.READY
+        elif before is Health.READY:  # one that was down and is not ready yet is still starting
+            worker.health = Health.WAITING
         if before is not worker.health:
             log.info("worker is %s worker=%s", worker.health.name.lower(), worker.url)
 

@@ -39,15 +39,17 @@ class Fetched:
         return self.head.status
 
 
-async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float) -> Fetched:
-    """The answer to ``request``, which must be safe to send twice: a reused connection that turns out closed is tried anew.
+async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float, *, repeatable: bool = True) -> Fetched:
+    """The answer to ``request``. A kept connection that turns out closed is replaced, so ``request`` may be sent twice.
+
+    What must not be sent twice is not ``repeatable`` and goes over a new connection.
 
     Raises:
         UpstreamError: unreachable, lost, or longer than ``timeout_s``.
     """
     try:
         async with asyncio.timeout(timeout_s):
-            reused = pool.take_idle(origin)
+            reused = pool.take_idle(origin) if repeatable else None
             if reused is not None:
                 try:
                     return await _exchange(pool, reused, origin, request)

@@ -109,6 +109,20 @@ async def test_readiness_names_workers_and_models_and_falls_with_them(served):
         assert (await client.get("/ready")).status_code == 503
 
 
+async def test_a_starting_engine_takes_no_calls_until_it_is_ready_but_a_paused_one_keeps_them(served):
+    worker, poll = served.gateway.workers[0], WorkerPoller(served.gateway)
+    for before, is_ready, after in [
+        (Health.DOWN, False, Health.DOWN),
+        (Health.DOWN, True, Health.READY),
+        (Health.READY, False, Health.WAITING),
+        (Health.WAITING, False, Health.WAITING),
+        (Health.WAITING, True, Health.READY),
+    ]:
+        worker.health, served.engine.is_ready = before, is_ready
+        await poll()
+        assert worker.health is after
+
+
 async def test_metrics_count_what_happened(served):
     async with served.client() as client:
         await client.post(CHAT, json=BODY)

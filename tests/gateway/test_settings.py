@@ -1,0 +1,39 @@
+"""Where settings come from, in which order, and what is an error."""
+
+import pytest
+
+from gateway.settings import CONFIG_FILE, load
+
+
+def test_arguments_beat_the_environment_which_beats_the_file(monkeypatch, tmp_path):
+    file = tmp_path / "gateway.toml"
+    file.write_text('port = 1\nhost = "10.0.0.1"\ndrain_timeout_s = 7\n')
+    ours = {CONFIG_FILE: str(file), "HEADRACE_GATEWAY_PORT": "2", "HEADRACE_GATEWAY_HOST": "10.0.0.2"}
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    settings = load(["--port", "3"], ours)
+    assert (settings.port, settings.host, settings.drain_timeout_s) == (3, "10.0.0.2", 7)
+
+
+def test_a_list_of_engines_is_json(monkeypatch):
+    monkeypatch.setenv("HEADRACE_GATEWAY_ENGINE_URLS", '["http://a:1", "http://b:2"]')
+    assert load([], {}).engine_urls == ("http://a:1", "http://b:2")
+
+
+@pytest.mark.parametrize("environment", [{"HEADRACE_GATEWAY_PORTS": "1"}, {"HEADRACE_GATEWAY_": "1"}])
+def test_an_unknown_variable_of_ours_is_an_error(environment):
+    with pytest.raises(ValueError, match="unknown settings"):
+        load([], environment)
+
+
+def test_an_unknown_setting_in_the_file_is_an_error(monkeypatch, tmp_path):
+    file = tmp_path / "gateway.toml"
+    file.write_text("prot = 1\n")
+    monkeypatch.setenv(CONFIG_FILE, str(file))
+    with pytest.raises(ValueError, match="prot"):
+        load([], {CONFIG_FILE: str(file)})
+
+
+def test_a_named_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        load([], {CONFIG_FILE: str(tmp_path / "none.toml")})
