@@ -5,9 +5,11 @@ On the way out the journal is drained once more. If the drain dies, so does the 
 
 import logging
 import os
+import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -46,39 +48,43 @@ def main() -> int:
         print(f"dataproxy: {error}", file=sys.stderr)
         return 1
     listener = _listen(settings.data_dir.expanduser() / "run" / "dataproxy.sock")
-    config = uvicorn.Config(create_app(services), log_config=None, access_log=False, lifespan="off")
-    server = uvicorn.Server(config)
-    drainer = _Drainer(services.drain, server)
-    drainer.start()
-    server.run(sockets=[listener])
-    drainer.stop()
+    server = uvicorn.Server(uvicorn.Config(create_app(services), log_config=None, access_log=False, lifespan="off"))
+    stop, stop_drain = threading.Event(), threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    api = _Worker("api", lambda: server.run(sockets=[listener]), stop)
+    drain = _Worker("drain", lambda: _drain(services.drain, stop_drain), stop)
+    stop.wait()
+    server.should_exit = True
+    stop_drain.set()
+    api.join()
+    drain.join()
     services.database.close()
-    return 1 if drainer.failed else 0
+    return 1 if api.failed or drain.failed else 0
 
 
-class _Drainer(threading.Thread):
-    """The drain's thread; its death ends the server."""
+def _drain(drain: Drain, stop: threading.Event) -> None:
+    drain.run(stop)
+    while drain.run_once():
+        pass
 
-    def __init__(self, drain: Drain, server: uvicorn.Server) -> None:
-        super().__init__(name="drain")
+
+class _Worker(threading.Thread):
+    """One of the process's two jobs; when it ends, so does the process."""
+
+    def __init__(self, name: str, job: Callable[[], None], stop: threading.Event) -> None:
+        super().__init__(name=name)
         self.failed = True
-        self._drain = drain
-        self._server = server
-        self._stopping = threading.Event()
+        self._job = job
+        self._stop_all = stop
+        self.start()
 
     def run(self) -> None:
         try:
-            self._drain.run(self._stopping)
-            while self._drain.run_once():
-                pass
+            self._job()
             self.failed = False
         finally:
-            self._server.should_exit = True
-
-    def stop(self) -> None:
-        """Drain what is there, then end."""
-        self._stopping.set()
-        self.join()
+            self._stop_all.set()
 
 
 def _listen(path: Path) -> socket.socket:

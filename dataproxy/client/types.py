@@ -159,7 +159,10 @@ class TrajectoryDetail(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """Counts for ``headrace status``. ``journal_backlog`` is bytes not yet drained; ``leases`` counts open ones."""
+    """Counts for ``headrace status``. ``journal_backlog`` is bytes not yet drained; ``leases`` counts open ones.
+
+    ``redactions`` counts values taken out of events, by kind; a message that is resent every turn counts each time.
+    """
 
     events: int
     journal_backlog: int

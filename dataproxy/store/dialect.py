@@ -64,6 +64,14 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
         connection.execute(insert(table).on_conflict_do_nothing(), rows)
 
 
+def add_to(connection: Connection, table: Table, row: dict[str, Any], counter: str) -> None:
+    """Insert ``row``, or add its ``counter`` to the row of that key."""
+    statement = insert(table).values(row)
+    keys = [column.name for column in table.primary_key]
+    total = {counter: table.c[counter] + statement.excluded[counter]}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=total))
+
+
 def upsert(connection: Connection, table: Table, row: dict[str, Any]) -> None:
     """Insert ``row``, or give the row of that key its other columns."""
     keys = [column.name for column in table.primary_key]

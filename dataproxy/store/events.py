@@ -1,5 +1,6 @@
 """Writing events: rows, contents once, tokens, spans and decisions, and what is there already stays as it is."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,8 +12,8 @@ from atdp.events import Event, Span, TokenRecord
 from dataproxy.admit import Decision
 from dataproxy.assemble.calls import Placement
 from dataproxy.store.database import compress
-from dataproxy.store.dialect import insert_new
-from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, token_segment
+from dataproxy.store.dialect import add_to, insert_new
+from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, redaction_count, token_segment
 
 
 @dataclass(slots=True, frozen=True)
@@ -84,8 +85,17 @@ def insert_events(connection: Connection, items: Sequence[tuple[StoredEvent, Pla
     insert_new(connection, content, [_content_row(item, part) for item, _ in items for part in item.contents])
     insert_new(connection, content_span, list(_content_spans(items)))
     insert_new(connection, event_span, list(_event_spans(items)))
+    for (owner, kind), num in Counter(_redactions(items)).items():
+        add_to(connection, redaction_count, {"tenant": owner, "kind": kind, "num": num}, "num")
     insert_new(connection, token_segment, [_token_row(item, place, t) for item, place in items for t in item.tokens])
     insert_new(connection, eligibility, list(_decision_rows(items)))
+
+
+def _redactions(items: Sequence[tuple[StoredEvent, Placement | None]]) -> Iterator[tuple[str, str]]:
+    """(tenant, kind) of every value that was taken out, wherever it stood in its event."""
+    for item, _ in items:
+        yield from ((item.event.tenant, span.kind) for part in item.contents for span in part.spans)
+        yield from ((item.event.tenant, span.kind) for span in item.spans)
 
 
 def _event_row(item: StoredEvent, place: Placement | None, position: int) -> dict[str, Any]:

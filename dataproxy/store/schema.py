@@ -158,6 +158,10 @@ event_span = Table(
     ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_event_span_event"),
 )
 
+redaction_count = Table(
+    "redaction_count", metadata, tenant_key(), name("kind", primary=True), Column("num", BigInteger, nullable=False)
+)
+
 token_segment = Table(
     "token_segment",
     metadata,

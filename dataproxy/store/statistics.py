@@ -10,14 +10,13 @@ from dataproxy.client.types import Status, VersionRewards
 from dataproxy.errors import NotFound
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import (
-    content_span,
     eligibility,
     event,
-    event_span,
     lease,
     pending_reward,
     policy_version,
     quarantine,
+    redaction_count,
     reward,
     training_use,
     trajectory,
@@ -28,10 +27,7 @@ from dataproxy.store.versions import serving_version
 def read_status(connection: Connection, journal_backlog: int) -> Status:
     """Counts over all tenants."""
     decisions = _by(connection, eligibility, "reason")
-    redactions: dict[str, int] = defaultdict(int)
-    for table in (content_span, event_span):
-        for kind, count in _by(connection, table, "kind").items():
-            redactions[kind] += count
+    redactions = select(redaction_count.c.kind, func.sum(redaction_count.c.num)).group_by(redaction_count.c.kind)
     try:
         serving = serving_version(connection).version
     except NotFound:
@@ -39,7 +35,7 @@ def read_status(connection: Connection, journal_backlog: int) -> Status:
     return Status(
         events=_by(connection, event, "kind").get("model_call", 0),
         journal_backlog=journal_backlog,
-        redactions=dict(redactions),
+        redactions={row[0]: int(row[1]) for row in connection.execute(redactions)},
         trainable=decisions.pop("eligible", 0),
         not_trainable=decisions,
         trajectories=_count(connection, trajectory),

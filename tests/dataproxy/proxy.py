@@ -156,5 +156,3 @@ class Proxy:
     def count(self, table) -> int:  # type: ignore[no-untyped-def]
         """Rows in ``table``."""
         return self.rows(select(func.count()).select_from(table))[0][0]
-
-

@@ -22,7 +22,9 @@ GOOD = Sample(
 POLICY = AdmissionPolicy()
 
 
-def reason(sample: Sample | None, consent: bool = True, status: int = 200, delivery: str = "complete", policy: AdmissionPolicy = POLICY) -> str:
+def reason(
+    sample: Sample | None, consent: bool = True, status: int = 200, delivery: str = "complete", policy: AdmissionPolicy = POLICY
+) -> str:
     decision = decide(policy, consent, sample, status, delivery)
     assert decision.eligible == (decision.reason == "eligible")
     return decision.reason

@@ -10,7 +10,12 @@ from dataproxy.drain.sse import event_data
 
 
 def chunk(delta: dict[str, Any], index: int = 0, finish_reason: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"id": "c", "object": "chat.completion.chunk", "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}], **more}
+    return {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "choices": [{"index": index, "delta": delta, "finish_reason": finish_reason}],
+        **more,
+    }
 
 
 def stream(*chunks: Any, newline: bytes = b"\n") -> bytes:

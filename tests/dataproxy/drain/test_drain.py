@@ -33,7 +33,12 @@ async def test_an_exchange_becomes_an_event_with_everything_where_atdp_puts_it(p
     journal = proxy.journal()
     answers = [{"role": "assistant", "content": "done", "reasoning_content": "hm", "tool_calls": None}]
     asked, got = exchange(
-        [user("hi"), said("yes?"), user("do it")], answers=answers, prompt=[1, 2, 3], tools=[{"type": "function"}], user="u1", x_new=1
+        [user("hi"), said("yes?"), user("do it")],
+        answers=answers,
+        prompt=[1, 2, 3],
+        tools=[{"type": "function"}],
+        user="u1",
+        x_new=1,
     )
     await write(journal, (asked, got))
     proxy.drain()

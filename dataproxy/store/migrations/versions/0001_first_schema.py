@@ -216,6 +216,13 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("tenant", "event_id", name=op.f("pk_quarantine")),
     )
     op.create_table(
+        "redaction_count",
+        sa.Column("tenant", sa.String(length=128), nullable=False),
+        sa.Column("kind", sa.String(length=128), nullable=False),
+        sa.Column("num", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("tenant", "kind", name=op.f("pk_redaction_count")),
+    )
+    op.create_table(
         "reward",
         sa.Column("tenant", sa.String(length=128), nullable=False),
         sa.Column("reward_id", sa.String(length=128), nullable=False),
