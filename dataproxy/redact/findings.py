@@ -183,7 +183,9 @@ class Findings:
             if len(piece) < _LEAST_PIECE:
                 at_edge = leaf.text.rstrip().endswith(piece) if last else leaf.text.lstrip().startswith(piece)
                 places = (places[-1:] if last else places[:1]) if at_edge else []
-            self._found[_name(leaf)] += [replace(found, start=start, end=end) for start, end in places]
+            # Above its own kind: the piece may look like a value of its own and must not be named as another.
+            piece_found = replace(found, rank=found.rank + 1)
+            self._found[_name(leaf)] += [replace(piece_found, start=start, end=end) for start, end in places]
             covered = covered or bool(places)
         if not covered:
             raise RedactionFailed("unlocated", "a value across prompt and output is not in the text")
@@ -221,7 +223,7 @@ def _name(leaf: Leaf) -> tuple[str, bool]:
 
 def _place(leaf: Leaf) -> int:
     """Messages are numbered first, then the answer, then the rest: so the next turn, which resends both, numbers alike."""
-    if leaf.pointer.startswith("/request/messages/"):
+    if leaf.pointer.startswith(("/request/messages/", "/request/prompt")):
         return 0
     return 1 if leaf.pointer.startswith("/response/") else 2
 
