@@ -12,6 +12,7 @@ from dataproxy.drain.sse import event_data
 
 _JOINED = frozenset(("content", "reasoning_content", "reasoning", "refusal"))
 _PER_CHUNK = frozenset(("choices", "object", "usage"))
+_PER_PART = frozenset(("index", "delta", "logprobs"))
 
 
 def read_answer(body: bytes, stream: bool) -> dict[str, Any]:
@@ -55,19 +56,24 @@ def _from_stream(body: bytes) -> dict[str, Any]:
 
 
 def _add_chunk(answer: dict[str, Any], choices: dict[int, dict[str, Any]], chunk: dict[str, Any]) -> None:
-    answer.update({key: value for key, value in chunk.items() if key not in _PER_CHUNK})
+    for key, value in chunk.items():
+        if key not in _PER_CHUNK:
+            answer[key] = value
     if chunk.get("usage") is not None:
         answer["usage"] = chunk["usage"]
     for part in chunk.get("choices") or []:
         if not isinstance(part, dict):
             continue
         index = part.get("index", 0)
-        choice = choices.setdefault(
-            index, {"index": index, "message": {"role": "assistant", "content": None}, "finish_reason": None}
-        )
-        choice.update({k: v for k, v in part.items() if k not in ("index", "delta", "logprobs") and v is not None})
-        if isinstance(part.get("delta"), dict):
-            _add_delta(choice["message"], part["delta"])
+        choice = choices.get(index)
+        if choice is None:
+            choice = {"index": index, "message": {"role": "assistant", "content": None}, "finish_reason": None}
+            choices[index] = choice
+        for key, value in part.items():
+            if key == "delta" and isinstance(value, dict):
+                _add_delta(choice["message"], value)
+            elif value is not None and key not in _PER_PART:
+                choice[key] = value
 
 
 def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
