@@ -84,14 +84,14 @@ def _cpu_us(process: subprocess.Popen[bytes], port: int, key: str, body: dict[st
     request = _encode(key, body)
     uvloop.run(_load(port, request, seconds / 5))
     before = _cpu_s(process)
-    num_requests = uvloop.run(_load(port, request, seconds))
+    num_requests: int = uvloop.run(_load(port, request, seconds))
     return round((_cpu_s(process) - before) * 1e6 / num_requests, 1)
 
 
 def _cpu_s(process: subprocess.Popen[bytes]) -> float:
     """User and system seconds so far: fields 14 and 15 of proc(5)'s stat, in clock ticks."""
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return float(int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _rss_mb(process: subprocess.Popen[bytes]) -> float:
