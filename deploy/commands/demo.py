@@ -15,6 +15,7 @@ def demo(
     ] = "online,control",
     steps: Annotated[int, typer.Option(min=1, help="Training steps per arm.")] = 20,
     exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 120,
+    model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = "smollm2",
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
     directory: Annotated[Path | None, typer.Option("--dir", help="Where to run; a new folder in your cache otherwise.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directories, to look at with headrace audit.")] = False,
@@ -24,7 +25,7 @@ def demo(
     Two arms, one after another: online, and a control whose rewards are shuffled and which must not improve. Each is a
     fresh Headrace with real SGLang, a trainer, and weights swapped while the agent keeps talking.
 
-    \\b
+    \b
     Examples:
       headrace demo
       headrace demo --arms online --steps 5         (a short look)
@@ -39,9 +40,8 @@ def demo(
     from deploy.paths import cache_dir
 
     place = directory or cache_dir() / "demo" / time.strftime("%Y%m%d-%H%M%S")
-    plan = DemoPlan(
-        seed=seed, arms=_arms(arms), directory=place.expanduser().absolute(), num_steps=steps, num_held_out=exam, keep=keep
-    )  # fmt: skip
+    place = place.expanduser().absolute()
+    plan = DemoPlan(seed, _arms(arms), place, num_steps=steps, num_held_out=exam, keep=keep, model=model)
     run(plan, Console(), json)
 
 

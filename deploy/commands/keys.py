@@ -40,7 +40,7 @@ def create(
     if json:
         print(msgspec.json.encode(issued).decode())
     else:
-        print(f"{issued.key}\nShown this once. Its id, for `headrace keys revoke`: {issued.key_id}")
+        print(f"{issued.key}\nShown this once; it works within two seconds. Its id, for `headrace keys revoke`: {issued.key_id}")
 
 
 @app.command("list")

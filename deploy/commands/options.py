@@ -8,6 +8,7 @@ import typer
 
 from dataproxy.client import SyncDataProxyClient
 from deploy.errors import NotRunning
+from deploy.launcher.lock import is_held
 from deploy.paths import Paths, default_config_dir, default_data_dir
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def admin_client(data_dir: Path, config_dir: Path) -> SyncDataProxyClient:
     """A client with the operator's key. Close it.
 
     Raises:
-        NotRunning: no key file, or no socket.
+        NotRunning: nothing holds the data directory, or there is no key file.
     """
     paths = paths_of(data_dir, config_dir)
     key_file = paths.config_dir / "admin.key"
-    if not paths.socket.exists() or not key_file.exists():
+    if not is_held(paths.run_dir) or not key_file.exists():
         raise NotRunning(
             f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
         )

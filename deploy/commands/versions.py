@@ -14,13 +14,11 @@ def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> No
     if json:
         print(msgspec.json.encode(rows).decode())
         return
-    table = columns("version", "parent", "state", "made", "reward", "n", "checksum", "batch")
+    table = columns("version", "parent", "state", "made", "reward", "n", "checksum")
     for row in rows:
         earned = rewards.get(row.version)
         mean, num = (f"{earned.mean:.3f}", str(earned.num)) if earned else ("—", "0")
         style = "bold green" if row.state == "serving" else None
         checksum = (row.checksum or "—")[:12]
-        table.add_row(
-            row.version, row.parent or "—", row.state, when(row.created_us), mean, num, checksum, row.batch_id or "—", style=style
-        )
+        table.add_row(row.version, row.parent or "—", row.state, when(row.created_us), mean, num, checksum, style=style)
     Console().print(table)

@@ -39,12 +39,13 @@ class JsonLines:
 
 @dataclass(slots=True)
 class Actor:
-    """One process under a guard. ``out`` is the file of JSON lines that it writes."""
+    """One process under a guard. ``out`` is the file of JSON lines that it writes, named by its option ``out_option``."""
 
     module: str
     arguments: Sequence[str]
     base_url: str
     key: str
+    out_option: str
     out: Path
     log: Path
     lines: JsonLines = field(init=False)
@@ -55,7 +56,7 @@ class Actor:
 
     def __enter__(self) -> "Actor":
         guarded = [sys.executable, "-I", "-S", guard.__file__, str(self.log.with_suffix(".pid")), str(_GRACE_S), str(os.getpid())]
-        command = [*guarded, sys.executable, "-m", self.module, *self.arguments, "--out", str(self.out)]
+        command = [*guarded, sys.executable, "-m", self.module, *self.arguments, self.out_option, str(self.out)]
         environment = {**os.environ, "OPENAI_BASE_URL": self.base_url, "OPENAI_API_KEY": self.key}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -13,6 +13,8 @@ from deploy.demo.at_rest import search
 from deploy.demo.patience import Patience
 from deploy.demo.plan import CONSENT_REASON, EXAM_REASON, EXAMINEE, LEARNER, TENANT, Answer, Arm, ArmResult, DemoPlan, Exam
 from deploy.demo.progress import Show
+from deploy.demo.recipe import RECIPE
+from deploy.demo.task import Task, share
 from deploy.launcher.running import RunningStack
 from deploy.paths import Paths
 
@@ -31,6 +33,7 @@ class ArmRun:
         self._known_before = known_before
         self._directory = plan.directory / arm
         self._result = ArmResult(arm)
+        self._task = Task()
 
     def run(self) -> ArmResult:
         """From nothing to the result.
@@ -54,56 +57,58 @@ class ArmRun:
     @contextmanager
     def _started(self) -> Iterator[RunningStack]:
         paths = Paths(self._directory / "data", self._directory / "config")
-        environment = {"HEADRACE_TRAINER_SEED": str(self._plan.seed), "HEADRACE_TRAINER_TENANT": TENANT}
-        with self._show.phase(f"{self._arm}: start", 1) as phase, RunningStack.start(paths, [], environment) as stack:
+        steps, seed = str(self._plan.num_steps), str(self._plan.seed)  # then the trainer ends, and the exam's weights stay
+        environment = {
+            **RECIPE,
+            "HEADRACE_TRAINER_MAX_STEPS": steps,
+            "HEADRACE_TRAINER_SEED": seed,
+            "HEADRACE_TRAINER_TENANT": TENANT,
+        }
+        with (
+            self._show.phase(f"{self._arm}: start", 1) as phase,
+            RunningStack.start(paths, ["--model", self._plan.model], environment) as stack,
+        ):
             stack.wait_ready()
             phase.at(1, f"gateway {stack.gateway}")
             yield stack
 
     def _exam(self, stack: RunningStack, key: str, when: str) -> Exam:
-        """Held-out tickets, answered at the agent's own sampling. A call that failed is an answer without success."""
-        n, num_scored, num_failed, successes = self._plan.num_held_out, 0, 0, 0
-        agent = self._agent(stack, key, f"exam-{when}", "held_out", n)
-        user = self._user(stack, key, agent, f"exam-{when}-scores", "--no-post")
-        with self._show.phase(f"{self._arm}: exam {when}", n) as phase, agent, user:
-            patience = Patience(f"the exam {when}", self._plan.patience_s, stack, agent, user)
-            while num_scored + num_failed < n:
-                scored = user.lines.new()
-                failed = [line for line in agent.lines.new() if "error" in line]
-                num_scored, num_failed = num_scored + len(scored), num_failed + len(failed)
-                successes += sum(bool(line["success"]) for line in scored)
-                phase.at(num_scored + num_failed, f"success {successes / max(1, num_scored + num_failed):.2f}")
-                patience.wait(bool(scored or failed))
-        return Exam(successes, n)
+        """Held-out tickets, answered with fixed weights at the agent's own sampling."""
+        n, answers = self._plan.num_held_out, list[Answer]()
+        agent = self._agent(stack, key, f"exam-{when}", "--split", "held_out", "--num", str(n))
+        with self._show.phase(f"{self._arm}: exam {when}", n) as phase, agent:
+            patience = Patience(f"the exam {when}", self._plan.patience_s, stack, agent)
+            while len(answers) < n:
+                fresh = self._task.answers(agent.lines.new())
+                answers += fresh
+                phase.at(len(answers), f"success {share(answers):.2f}")
+                patience.wait(bool(fresh))
+        return Exam(sum(answer.success for answer in answers), n)
 
     def _learn(self, stack: RunningStack, key: str) -> list[Answer]:
         """Traffic, rewards seconds later, training and swaps, until the last step's version serves."""
-        num_steps = self._plan.num_steps
-        agent = self._agent(stack, key, "train", "train", 0)
-        control = ("--shuffle-seed", str(self._plan.seed)) if self._arm == "control" else ()
-        user = self._user(stack, key, agent, "rewards", "--delay-s", f"{self._plan.reward_delay_s:g}", *control)
-        answers: list[Answer] = []
-        with self._show.phase(f"{self._arm}: learn", num_steps) as phase, stack.client() as client, agent, user:
-            patience = Patience("learning", self._plan.patience_s, stack, agent, user)
-            step = 0
-            while step < num_steps:
-                fresh = [Answer.from_line(line) for line in user.lines.new()]
-                answers += fresh
-                before, step = step, measure.num_served(client)
-                recent = answers[-_NUM_RECENT:]
-                success = sum(answer.success for answer in recent) / max(1, len(recent))
-                phase.at(step, f"v{step:06d}  {len(answers)} answers  success of the last {len(recent)}: {success:.2f}")
-                patience.wait(step > before)
-        return answers
+        plan, answers, num_swaps = self._plan, list[Answer](), 0
+        agent = self._agent(stack, key, "train", "--split", "train", "--num", "0")
+        with self._show.phase(f"{self._arm}: learn", plan.num_steps) as phase, stack.client() as client:
+            with agent, self._user(stack, key, agent) as user:
+                patience = Patience("learning", plan.patience_s, stack, agent, user)
+                while num_swaps < plan.num_steps:
+                    answers += self._task.answers(agent.lines.new())
+                    before, num_swaps = num_swaps, measure.num_swaps(client)
+                    recent = answers[-_NUM_RECENT:]
+                    found = f"{len(answers)} answers, success of the last {len(recent)}: {share(recent):.2f}"
+                    phase.at(num_swaps, f"version {num_swaps}, {found}")
+                    patience.wait(num_swaps > before)
+            return answers + self._task.answers(agent.lines.new())
 
-    def _agent(self, stack: RunningStack, key: str, name: str, split: str, num: int) -> Actor:
-        plan = self._plan
-        arguments = ["--model", stack.model, "--split", split, "--num", str(num), "--concurrency", str(plan.concurrency)]
-        return self._actor(_AGENT, [*arguments, "--seed", str(plan.seed)], stack, key, name)
-
-    def _user(self, stack: RunningStack, key: str, agent: Actor, name: str, *arguments: str) -> Actor:
-        return self._actor(_USER, ["--follow", str(agent.out), *arguments], stack, key, name)
-
-    def _actor(self, module: str, arguments: list[str], stack: RunningStack, key: str, name: str) -> Actor:
+    def _agent(self, stack: RunningStack, key: str, name: str, *arguments: str) -> Actor:
+        common = ["--model", stack.model, "--concurrency", str(self._plan.concurrency), "--seed", str(self._plan.seed)]
         out, log = self._directory / f"{name}.jsonl", self._directory / f"{name}.log"
-        return Actor(module, arguments, f"{stack.gateway}/v1", key, out, log)
+        return Actor(_AGENT, [*common, *arguments], f"{stack.gateway}/v1", key, "--outbox", out, log)
+
+    def _user(self, stack: RunningStack, key: str, agent: Actor) -> Actor:
+        delay = [f"{limit:g}" for limit in self._plan.reward_delay_s]
+        control = ["--shuffle"] if self._arm == "control" else []
+        arguments = ["--outbox", str(agent.out), "--delay-s", *delay, "--seed", str(self._plan.seed), *control]
+        out, log = self._directory / "rewards.jsonl", self._directory / "rewards.log"
+        return Actor(_USER, arguments, f"{stack.gateway}/v1", key, "--log", out, log)

@@ -3,7 +3,7 @@
 import time
 
 from atdp.versions import PolicyVersion, version_index
-from dataproxy.client import NotFound, SyncDataProxyClient
+from dataproxy.client import SyncDataProxyClient
 from deploy.demo.plan import Answer, ArmResult, Share, Swap
 from deploy.errors import DemoFailed
 from deploy.launcher.running import RunningStack
@@ -13,12 +13,9 @@ _POLL_S = 0.25
 _EVENT_ID = slice(len("chatcmpl-"), len("chatcmpl-") + 32)
 
 
-def num_served(client: SyncDataProxyClient) -> int:
-    """The index of the version that serves: the number of steps that came to serve; 0 before the first."""
-    try:
-        return version_index(client.serving_version().version)
-    except NotFound:
-        return 0
+def num_swaps(client: SyncDataProxyClient) -> int:
+    """Trained versions that serve or served."""
+    return len(_served(client.list_versions()))
 
 
 def measure(stack: RunningStack, answers: list[Answer], result: ArmResult) -> None:
@@ -26,12 +23,11 @@ def measure(stack: RunningStack, answers: list[Answer], result: ArmResult) -> No
     with stack.client() as client:
         _wait_drained(client)
         status = client.status()
-        versions = client.list_versions()
         result.num_answers = len(answers)
         result.num_events = status.events
         result.redactions = dict(status.redactions)
         result.rewards = {row.version: (row.mean, row.num) for row in client.reward_stats()}
-        result.swaps = [_swap(version) for version in versions if version_index(version.version) > 0 and version.state in _SERVED]
+        result.swaps = [_swap(version) for version in _served(client.list_versions())]
         verdicts = {answer.completion_id: _verdict(client, answer.completion_id) for answer in answers}
     trainable = {name for name, (eligible, _) in verdicts.items() if eligible}
     personal = [answer.completion_id for answer in answers if answer.personal]
@@ -42,7 +38,8 @@ def measure(stack: RunningStack, answers: list[Answer], result: ArmResult) -> No
             result.refused[reason] = result.refused.get(reason, 0) + 1
 
 
-_SERVED = ("serving", "retired")
+def _served(versions: list[PolicyVersion]) -> list[PolicyVersion]:
+    return [version for version in versions if version_index(version.version) > 0 and version.state in ("serving", "retired")]
 
 
 def _wait_drained(client: SyncDataProxyClient) -> None:
@@ -60,7 +57,7 @@ def _swap(version: PolicyVersion) -> Swap:
         num_in_flight=int(metrics["num_in_flight_before"]),
         num_aborted=int(metrics["num_aborted"]),
         paused_s=metrics["paused_s"],
-        logprob_diff_median=metrics["logprob_diff_median"],
+        logprob_diff_median=metrics.get("logprob_diff_median"),
     )
 
 

@@ -1,9 +1,8 @@
 """What one demo does, and what it found: plain data."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 Arm = Literal["online", "control"]
 
@@ -19,8 +18,8 @@ EXAM_REASON: Final = "headrace demo: the exam, recorded, not trained on"
 class DemoPlan:
     """``num_steps`` training steps per arm; ``num_held_out`` answers per exam.
 
-    The agent keeps ``concurrency`` tickets open; its user rewards an answer ``reward_delay_s`` seconds later; a phase that
-    brings nothing for ``patience_s`` seconds has failed.
+    The agent keeps ``concurrency`` tickets open; its user rewards an answer some seconds later, ``reward_delay_s`` at least and at
+    most; a phase that brings nothing for ``patience_s`` seconds has failed.
     """
 
     seed: int
@@ -29,8 +28,9 @@ class DemoPlan:
     num_steps: int
     num_held_out: int
     keep: bool
+    model: str = "smollm2"
     concurrency: int = 32
-    reward_delay_s: float = 2.0
+    reward_delay_s: tuple[float, float] = (1.0, 3.0)
     patience_s: float = 180.0
 
 
@@ -49,28 +49,24 @@ class Exam:
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """One rewarded answer as its user saw it; ``personal``: the ticket held personal details."""
+    """One answered ticket: the completion that ended it, whether it was right, and whether the ticket held personal details."""
 
     completion_id: str
-    reward: float
     success: bool
     personal: bool
-
-    @classmethod
-    def from_line(cls, line: Mapping[str, Any]) -> "Answer":
-        """From a line of the user's file."""
-        return cls(str(line["completion_id"]), float(line["reward"]), bool(line["success"]), bool(line["personal"]))
 
 
 @dataclass(slots=True, frozen=True)
 class Swap:
-    """One version that came to serve. Times in seconds."""
+    """One version that came to serve. Times in seconds. ``logprob_diff_median`` is None where a batch held no token to compare:
+    sampled by the very weights that the step began with, in a context without redacted ids.
+    """
 
     version: str
     num_in_flight: int
     num_aborted: int
     paused_s: float
-    logprob_diff_median: float
+    logprob_diff_median: float | None
 
 
 @dataclass(slots=True, frozen=True)

@@ -69,7 +69,7 @@ def num_aborted(result: ArmResult) -> int:
 
 def logprob_diff(result: ArmResult) -> float:
     """The median over steps of each step's median."""
-    return _median([swap.logprob_diff_median for swap in result.swaps])
+    return _median([swap.logprob_diff_median for swap in result.swaps if swap.logprob_diff_median is not None])
 
 
 def verdict(results: list[ArmResult]) -> str:

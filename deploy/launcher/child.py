@@ -26,6 +26,7 @@ class ChildSpec:
 
     ``command`` is asked at every start, because a restarted engine starts from the version that serves by then. ``ready`` is
     polled; None: ready once started. ``advice`` ends the sentence when it does not start. ``grace_s``: from SIGTERM to SIGKILL.
+    ``may_finish``: an end with status 0 is the end of its work, and it is not started again.
     """
 
     name: str
@@ -35,6 +36,7 @@ class ChildSpec:
     ready_timeout_s: float
     grace_s: float
     advice: str = ""
+    may_finish: bool = False
 
 
 @dataclass(slots=True)
@@ -64,6 +66,9 @@ class Child:
             was_ready, failure = await self._run_once()
             self.is_ready.clear()
             if self._stopping:
+                return
+            if self.spec.may_finish and self._process is not None and self._process.returncode == 0:
+                self.say(f"{self.spec.name} has finished its work")
                 return
             if not was_ready and self.num_restarts == 0:
                 raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")

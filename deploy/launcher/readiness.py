@@ -1,11 +1,16 @@
 """Is a process ready? Small questions over HTTP, on a port or a Unix socket; any failure to answer is a no."""
 
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
 
+from deploy.errors import StartFailed
+
 _TIMEOUT_S = 2.0
+_KEY_TRIES = 150
+_KEY_PAUSE_S = 0.2
 
 
 def http_ready(url: str) -> Callable[[], Awaitable[bool]]:
@@ -27,6 +32,23 @@ def socket_ready(socket_path: Path) -> Callable[[], Awaitable[bool]]:
             return await _is_ok(client, "http://dataproxy/health")
 
     return ask
+
+
+def wait_key_works(base_url: str, key: str) -> None:
+    """Return once the gateway takes ``key``: it looks for new ones each second. Blocks.
+
+    Raises:
+        StartFailed: it does not, for much longer than that.
+    """
+    with httpx.Client(timeout=_TIMEOUT_S, trust_env=False, headers={"authorization": f"Bearer {key}"}) as client:
+        for _ in range(_KEY_TRIES):
+            try:
+                if client.get(f"{base_url}/v1/models").status_code == httpx.codes.OK:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(_KEY_PAUSE_S)
+    raise StartFailed(f"The gateway at {base_url} does not take a new key; its log says why.")
 
 
 async def _is_ok(client: httpx.AsyncClient, url: str) -> bool:

@@ -17,6 +17,7 @@ from dataproxy.client import SyncDataProxyClient
 from dataproxy.client.types import Consent, NewKey
 from deploy.errors import StartFailed
 from deploy.launcher import guard
+from deploy.launcher.readiness import wait_key_works
 from deploy.paths import Paths
 
 START_TIMEOUT_S = 700.0
@@ -72,10 +73,12 @@ class RunningStack:
         return SyncDataProxyClient(self.paths.socket, (self.paths.config_dir / "admin.key").read_text().strip(), timeout_s)
 
     def new_agent(self, tenant: str, agent: str, training: bool, reason: str) -> str:
-        """An agent with a consent of its own; its key."""
+        """An agent with a consent of its own; its key, once the gateway takes it."""
         with self.client() as client:
             client.set_consent(Consent(tenant=tenant, agent=agent, recording=True, training=training, reason=reason))
-            return client.create_key(NewKey(tenant=tenant, agent=agent, role="agent")).key
+            key = client.create_key(NewKey(tenant=tenant, agent=agent, role="agent")).key
+        wait_key_works(self.gateway, key)
+        return key
 
     def pid(self, name: str) -> int | None:
         """The process id of one program (``gateway``, ``engine``, …), None while it is down."""

@@ -104,9 +104,17 @@ def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
 
 
 def _trainer(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> ChildSpec:
-    values = {**_directories(options), "ENGINE_URLS": json.dumps([endpoints.engine]), "MODEL_PATH": str(model_dir)}
-    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.num_ranks), "-m", "workers.trainer")
-    return ChildSpec(TRAINER, _fixed(*torchrun), _environment("TRAINER", values), None, 0.0, 20.0)
+    values = {
+        **_directories(options),
+        "ENGINE_URLS": json.dumps([endpoints.engine]),
+        "MODEL_PATH": str(model_dir),
+        "PUBLISH_DTYPE": options.dtype,
+    }
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.num_ranks))
+    command = (*torchrun, "-m", "workers.trainer") if options.num_ranks > 1 else ("-m", "workers.trainer")
+    environment = _environment("TRAINER", values)
+    finishes = environment.get("HEADRACE_TRAINER_MAX_STEPS", "0") != "0"
+    return ChildSpec(TRAINER, _fixed(*command), environment, None, 0.0, 20.0, may_finish=finishes)
 
 
 def rollback_environment(paths: Paths, stack: Mapping[str, object]) -> dict[str, str]:

@@ -35,6 +35,7 @@ class Supervisor:
             with report.waiting("ending"):
                 for name in self._stop_order:
                     await self._children[name].stop()
+                    report.say(f"{name} has ended")
             for task in tasks:
                 task.cancel()
         report.say("ended; nothing is left running")

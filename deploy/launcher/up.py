@@ -16,6 +16,7 @@ from deploy.launcher.first_run import FirstRun, ensure_first_run
 from deploy.launcher.lock import InstanceLock
 from deploy.launcher.model import ensure_model
 from deploy.launcher.options import UpOptions
+from deploy.launcher.readiness import wait_key_works
 from deploy.launcher.report import Report
 from deploy.launcher.stack import DATAPROXY, STARTS_AFTER, STOP_ORDER, Endpoints, Served, child_specs
 from deploy.launcher.supervisor import Supervisor, end_on_signals
@@ -80,6 +81,8 @@ class _Up:
         options = self._options
         async with self._client() as client:
             first = await ensure_first_run(client, options.tenant, options.train_consent, make_key=not options.for_program)
+        if first.key is not None:
+            await asyncio.to_thread(wait_key_works, self._endpoints.gateway, first.key)
         self._write_stack_file()
         self._on_ready(self._endpoints, first)
 

@@ -1,7 +1,6 @@
 """The supervisor and its guards, over real processes: what starts, what is said, and that nothing outlives it."""
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -9,6 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.deploy.processes import wait_gone
 
 _FAKE_STACK = Path(__file__).with_name("fake_stack.py")
 _WAIT_S = 30.0
@@ -47,18 +48,6 @@ def read_until(process: subprocess.Popen[str], word: str) -> list[str]:
 
 def pid_in(path: Path) -> int:
     return int(path.read_text())
-
-
-def wait_gone(pid: int) -> None:
-    """Returns once ``pid`` is no process any more; the pidfd makes it a wait, not a poll."""
-    try:
-        fd = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
-        assert select.select([fd], [], [], _WAIT_S)[0], f"process {pid} is still there"
-    finally:
-        os.close(fd)
 
 
 def test_children_start_one_after_another_and_all_end_on_sigterm(start: Start, tmp_path: Path) -> None:
