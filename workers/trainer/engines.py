@@ -67,7 +67,7 @@ class EngineFleet:
         reports, source = [], directory if weights is None else weights
         for place, url in enumerate(self._urls):
             try:
-                asyncio.run(_answering(url, self._patience_s))
+                asyncio.run(_settle(url, self._patience_s))
                 reports.append(swap_weights(url, source, version, expected))
             except InferenceError as error:
                 if back is not None:
@@ -98,22 +98,31 @@ class EngineFleet:
         return checksums.pop()
 
 
-async def _answering(url: str, patience_s: float) -> str:
-    """Wait until the engine answers; gives the dtype that it serves in."""
+async def _settle(url: str, patience_s: float) -> str:
+    """Wait until the engine answers, and undo an update that a dead publisher left open; gives the dtype that it serves in.
+
+    Whoever calls holds the publish lock, so an open update is nobody's. The engine's watchdog would do the same, later.
+    """
     async with EngineClient(url) as client:
         waited_s = 0.0
         while True:
             try:
-                return (await client.state()).dtype
+                state = await client.state()
+                break
             except EngineUnreachable:
                 if waited_s >= patience_s:
                     raise
             await asyncio.sleep(1.0)
             waited_s += 1.0
+        if state.update != "none":
+            logger.warning("%s was left in an update by a publisher that died; back to %s", url, await client.restore())
+        if state.paused:
+            await client.resume()
+        return state.dtype
 
 
 async def _compare(url: str, directory: Path, patience_s: float) -> str:
-    dtype = await _answering(url, patience_s)
+    dtype = await _settle(url, patience_s)
     async with EngineClient(url) as client:
         found, wanted = await client.checksum(), expected_checksum(directory, dtype)
     if found != wanted:

@@ -30,7 +30,7 @@ class Learner:
         self._paths = paths
         self._ranks = ranks
         base = paths.versions / BASE_VERSION
-        self.policy = Policy(base, ranks, settings.compute_dtype, settings.checkpoint_activations)
+        self.policy = Policy(base, ranks, settings.compute_dtype, settings.train_layers, settings.checkpoint_activations)
         self.reference = Policy(base, ranks, settings.compute_dtype) if settings.kl_coef > 0 else None
         self.optimizer = make_optimizer(self.policy, settings.learning_rate, settings.weight_decay)
         self.version = BASE_VERSION

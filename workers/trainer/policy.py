@@ -30,15 +30,21 @@ DType = Literal["float32", "bfloat16"]
 class Policy:
     """One set of sharded weights.
 
-    `model` is the FSDP root (also an FSDPModule). Layers stay gathered from the first microbatch of a step to its last, which
-    costs memory for one whole copy of the weights in the compute dtype and saves a gather per microbatch.
+    With `train_layers` N > 0 only the last N decoder layers learn; embeddings, head and the layers below are frozen, so
+    backward ends there. `model` is the FSDP root (also an FSDPModule). Layers stay gathered from the first microbatch of a
+    step to its last, which costs memory for one whole copy of the weights in the compute dtype and saves a gather per microbatch.
     """
 
-    def __init__(self, directory: Path, ranks: Ranks, compute_dtype: DType, checkpoint_activations: bool = False) -> None:
+    def __init__(
+        self, directory: Path, ranks: Ranks, compute_dtype: DType, train_layers: int = 0, checkpoint_activations: bool = False
+    ) -> None:
         attention.register()
         self._ranks = ranks
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation=attention.NAME)
         model.to(ranks.device)
+        if train_layers:
+            model.requires_grad_(False)
+            model.model.layers[-train_layers:].requires_grad_(True)
         if checkpoint_activations:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         precision = MixedPrecisionPolicy(param_dtype=getattr(torch, compute_dtype), reduce_dtype=torch.float32)
@@ -51,6 +57,10 @@ class Policy:
     def parameters(self) -> Iterator[tuple[str, DTensor]]:
         """Names as in a version's file, and the float32 shards; a tied head appears once."""
         yield from cast(Iterator[tuple[str, DTensor]], self.model.named_parameters())
+
+    def trainable(self) -> list[DTensor]:
+        """The shards that a step changes."""
+        return [parameter for _, parameter in self.parameters() if parameter.requires_grad]
 
     def logprobs(self, batch: Microbatch) -> tuple[Tensor, Tensor]:
         """Logprobs [M] of the trained tokens, and the entropy [P] where they were sampled (no gradient)."""

@@ -40,8 +40,7 @@ class Schedule:
 
 def make_optimizer(policy: Policy, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
     """AdamW over this rank's shards, float32, in one fused pass."""
-    parameters = [parameter for _, parameter in policy.parameters()]
-    return torch.optim.AdamW(parameters, lr=learning_rate, weight_decay=weight_decay, betas=(0.9, 0.99), fused=True)
+    return torch.optim.AdamW(policy.trainable(), lr=learning_rate, weight_decay=weight_decay, betas=(0.9, 0.99), fused=True)
 
 
 def microbatches(rows: Sequence[Row], ranks: Ranks, max_nodes: int) -> list[Microbatch]:
@@ -110,7 +109,7 @@ def train(
 
 
 def _update(policy: Policy, optimizer: torch.optim.Optimizer, schedule: Schedule, updates_done: int) -> float:
-    total = torch.nn.utils.clip_grad_norm_([parameter for _, parameter in policy.parameters()], schedule.max_grad_norm)
+    total = torch.nn.utils.clip_grad_norm_(policy.trainable(), schedule.max_grad_norm)
     norm = float(total.full_tensor() if isinstance(total, DTensor) else total)
     if not math.isfinite(norm):
         optimizer.zero_grad()

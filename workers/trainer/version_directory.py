@@ -1,8 +1,8 @@
 """Version directories: a policy version on disk, never seen half written.
 
 Owns their layout: `model.safetensors` (without a tied `lm_head.weight`), the base model's config and tokenizer files,
-`manifest.json`, and last the marker `READY`. Without the marker a directory does not exist for anybody. Needs no
-torch but to write weights. Not owned: which version serves (the data proxy's record), the swap (`publish`). Place in the path: step 3, publish.
+`manifest.json`, and last the marker `READY`. Without the marker a directory does not exist for anybody. Needs no torch but to
+write weights. Not owned: which version serves (the data proxy's record), the swap (`publish`). Place in the path: step 3.
 """
 
 from __future__ import annotations

@@ -1,0 +1,29 @@
+"""Settings fail loudly."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from workers.trainer.__main__ import unknown_variables
+from workers.trainer.provenance import config, config_digest
+from workers.trainer.settings import Settings
+
+PLACES = {"data_dir": Path("d"), "config_dir": Path("c"), "model_path": Path("m"), "engine_urls": ["http://e"]}
+
+
+def test_a_misspelt_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_TRAINER_LERNING_RATE", "1")
+    assert unknown_variables(Settings(**PLACES)) == ["HEADRACE_TRAINER_LERNING_RATE"]
+
+
+def test_fewer_versions_kept_than_may_be_stale_is_refused() -> None:
+    with pytest.raises(ValidationError, match="keep_versions"):
+        Settings(**PLACES, keep_versions=2, max_staleness=2)
+
+
+def test_provenance_tells_what_bears_on_learning_and_no_places() -> None:
+    settings = Settings(**PLACES)
+    assert "learning_rate" in config(settings) and not {"data_dir", "engine_urls", "tenant"} & config(settings).keys()
+    assert config_digest(settings) == config_digest(Settings(**(PLACES | {"data_dir": Path("elsewhere")})))
+    assert config_digest(settings) != config_digest(Settings(**PLACES, learning_rate=1e-3))
