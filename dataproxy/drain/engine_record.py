@@ -46,8 +46,8 @@ class EngineRecord(msgspec.Struct, frozen=True):
     incomplete: str | None = None
 
     def settings(self) -> dict[str, float | int | str | bool | None]:
-        """``sampling`` without what agents wrote themselves: of lists and objects only whether they hold anything."""
-        return {name: bool(value) if isinstance(value, list | dict) else value for name, value in self.sampling.items()}
+        """``sampling`` without what agents wrote themselves: of texts, lists and objects only whether they hold anything."""
+        return {name: bool(value) if isinstance(value, str | list | dict) else value for name, value in self.sampling.items()}
 
 
 @dataclass(slots=True, frozen=True)

@@ -18,6 +18,7 @@ from dataproxy.store.schema import (
     event,
     journal_offset,
     quarantine,
+    redaction_count,
     session,
     token_segment,
     trajectory,
@@ -26,7 +27,7 @@ from dataproxy.store.segments import token_records
 from tests.dataproxy.exchanges import exchange, record, said, user, write
 from tests.dataproxy.proxy import BROKEN_WORD, MASK, SECRET_ID, SECRET_WORD, Proxy
 
-TABLES = (event, content, token_segment, eligibility, trajectory, session, conversation_end, quarantine)
+TABLES = (redaction_count, event, content, token_segment, eligibility, trajectory, session, conversation_end, quarantine)
 
 
 async def test_an_exchange_becomes_an_event_with_everything_where_atdp_puts_it(proxy: Proxy) -> None:
@@ -71,7 +72,10 @@ async def test_messages_that_are_resent_every_turn_are_stored_once(proxy: Proxy)
 
 async def test_draining_twice_from_the_same_journal_stores_once(proxy: Proxy, tmp_path: Path) -> None:
     journal = proxy.journal(max_segment_bytes=3000)
-    await write(journal, *(exchange([user(f"q{i}")], prompt=[1, i]) for i in range(20)), exchange([user(BROKEN_WORD)]))
+    await write(
+        journal, *(exchange([user(f"q{i} {SECRET_WORD}")], prompt=[1, i]) for i in range(19)), exchange([user(BROKEN_WORD)])
+    )
+    await write(journal, exchange([user(f"q1 {SECRET_WORD}"), said("ok"), user("go on")], started_us=2_000_000))
     journal.close()
     shutil.copytree(proxy.data_dir / "journal", tmp_path / "copy")
     assert proxy.drain() == 21
@@ -79,7 +83,7 @@ async def test_draining_twice_from_the_same_journal_stores_once(proxy: Proxy, tm
     shutil.copytree(tmp_path / "copy", proxy.data_dir / "journal", dirs_exist_ok=True)
     proxy.restart()
     assert proxy.drain() == 21
-    assert [proxy.rows(select(table)) for table in TABLES] == before and len(before[0]) == 20
+    assert [proxy.rows(select(table)) for table in TABLES] == before and len(before[1]) == 20
 
 
 async def test_a_drain_that_dies_before_its_commit_starts_over(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
