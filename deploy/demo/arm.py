@@ -11,7 +11,19 @@ from deploy.demo import measure
 from deploy.demo.actors import Actor
 from deploy.demo.at_rest import search
 from deploy.demo.patience import Patience
-from deploy.demo.plan import CONSENT_REASON, EXAM_REASON, EXAMINEE, LEARNER, TENANT, Answer, Arm, ArmResult, DemoPlan, Exam
+from deploy.demo.plan import (
+    CONSENT_REASON,
+    DESK,
+    EXAMINEE,
+    LEARNER,
+    NO_TRAINING_REASON,
+    TENANT,
+    Answer,
+    Arm,
+    ArmResult,
+    DemoPlan,
+    Exam,
+)
 from deploy.demo.progress import Show
 from deploy.demo.recipe import RECIPE
 from deploy.demo.task import Task, share
@@ -44,9 +56,10 @@ class ArmRun:
         started = time.monotonic()
         with self._started() as stack:
             learner = stack.new_agent(TENANT, LEARNER, training=True, reason=CONSENT_REASON)
-            examinee = stack.new_agent(TENANT, EXAMINEE, training=False, reason=EXAM_REASON)
+            examinee = stack.new_agent(TENANT, EXAMINEE, training=False, reason=NO_TRAINING_REASON)
             self._result.before = self._known_before or self._exam(stack, examinee, "before")
-            answers = self._learn(stack, learner)
+            desk = stack.new_agent(TENANT, DESK, training=False, reason=NO_TRAINING_REASON)
+            answers = self._learn(stack, learner, desk)
             self._result.after = self._exam(stack, examinee, "after")
             measure.measure(stack, answers, self._result)
         with self._show.phase(f"{self._arm}: search at rest", 1):
@@ -85,12 +98,12 @@ class ArmRun:
                 patience.wait(bool(fresh))
         return Exam(sum(answer.success for answer in answers), n)
 
-    def _learn(self, stack: RunningStack, key: str) -> list[Answer]:
+    def _learn(self, stack: RunningStack, key: str, desk: str) -> list[Answer]:
         """Traffic, rewards seconds later, training and swaps, until the last step's version serves."""
         plan, answers, num_swaps = self._plan, list[Answer](), 0
         agent = self._agent(stack, key, "train", "--split", "train", "--num", "0")
         with self._show.phase(f"{self._arm}: learn", plan.num_steps) as phase, stack.client() as client:
-            with agent, self._user(stack, key, agent) as user:
+            with agent, self._user(stack, desk, agent) as user:
                 patience = Patience("learning", plan.patience_s, stack, agent, user)
                 while num_swaps < plan.num_steps:
                     answers += self._task.answers(agent.lines.new())

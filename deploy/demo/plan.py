@@ -10,8 +10,10 @@ TENANT: Final = "demo"
 LEARNER: Final = "triage"
 EXAMINEE: Final = "triage-exam"
 """The agent's second key: what it answers in the exam is recorded, and never trained on."""
+DESK: Final = "customer-desk"
+"""The user's key: it rewards, and calls no model."""
 CONSENT_REASON: Final = "headrace demo: invented tickets, recorded and trained on for show"
-EXAM_REASON: Final = "headrace demo: the exam, recorded, not trained on"
+NO_TRAINING_REASON: Final = "headrace demo: recorded, not trained on"
 
 
 @dataclass(slots=True, frozen=True)

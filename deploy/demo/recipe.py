@@ -7,4 +7,5 @@ RECIPE: Final[Mapping[str, str]] = {
     "HEADRACE_DATAPROXY_SETTLE_S": "0.2",  # a ticket is one conversation and its reward ends it
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "32",
     "HEADRACE_TRAINER_POLL_S": "0.2",
+    "HEADRACE_TRAINER_CHECKPOINT_EVERY": "1000",  # a run of minutes starts again rather than resume
 }
