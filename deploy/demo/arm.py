@@ -77,12 +77,10 @@ class ArmRun:
             "HEADRACE_TRAINER_SEED": seed,
             "HEADRACE_TRAINER_TENANT": TENANT,
         }
-        with (
-            self._show.phase(f"{self._arm}: start", 1) as phase,
-            RunningStack.start(paths, ["--model", self._plan.model], environment) as stack,
-        ):
-            stack.wait_ready()
-            phase.at(1, f"gateway {stack.gateway}")
+        with RunningStack.start(paths, ["--model", self._plan.model], environment) as stack:
+            with self._show.phase(f"{self._arm}: start", 1) as phase:
+                stack.wait_ready()
+                phase.at(1, f"gateway {stack.gateway}")
             yield stack
 
     def _exam(self, stack: RunningStack, key: str, when: str) -> Exam:
