@@ -13,7 +13,7 @@ from deploy.demo.plan import ArmResult
 from deploy.errors import DemoFailed
 from deploy.paths import Paths
 
-_TIMEOUT_S = 300.0
+_TIMEOUT_S = 900.0
 
 
 def search(paths: Paths, model_dir: Path, result: ArmResult) -> None:

@@ -14,7 +14,7 @@ FIRST_BACKOFF_S = 0.5
 LAST_BACKOFF_S = 30.0
 STEADY_S = 60.0
 """A process that lived this long starts again at once and with the first back-off."""
-_POLL_S = 0.1
+_POLL_S = 0.25
 _NUM_TAIL_LINES = 15
 
 Say = Callable[[str], None]
