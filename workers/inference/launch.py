@@ -50,6 +50,7 @@ def command(options: LaunchOptions) -> list[str]:
     ]  # fmt: skip
     if cpu_profile.applies():
         arguments += ["--device", "cpu", "--attention-backend", "torch_native", "--chunked-prefill-size", "2048"]
+        arguments += ["--sleep-on-idle"]  # its scheduler would spin on a core that the trainer needs
     return [*arguments, *options.extra]
 
 
