@@ -33,7 +33,7 @@ class DemoPlan:
     model: str = "smollm2"
     concurrency: int = 32
     reward_delay_s: tuple[float, float] = (1.0, 3.0)
-    patience_s: float = 180.0
+    patience_s: float = 300.0
 
 
 @dataclass(slots=True, frozen=True)
