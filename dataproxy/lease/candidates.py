@@ -33,6 +33,7 @@ class Terms:
     tenant: str | None
     agent: str | None
     oldest_version: int
+    version_now: int
     max_reuse: int
     settled_before_us: int
     default_settle_us: int
@@ -41,7 +42,7 @@ class Terms:
 def terms_of(request: LeaseRequest, tenant: str | None, version_now: int, now_us: int, settle_s: float) -> Terms:
     """The terms of ``request`` at ``now_us``."""
     oldest = version_now - request.max_staleness
-    return Terms(tenant, request.agent, oldest, request.max_reuse, now_us, int(settle_s * 1e6))
+    return Terms(tenant, request.agent, oldest, version_now, request.max_reuse, now_us, int(settle_s * 1e6))
 
 
 def find_candidates(connection: Connection, terms: Terms) -> Iterator[Candidate]:
@@ -61,7 +62,10 @@ def find_candidates(connection: Connection, terms: Terms) -> Iterator[Candidate]
 def count_left_out(connection: Connection, terms: Terms) -> dict[str, int]:
     """Ready trajectories that are no candidates, by the first reason."""
     reused = trajectory.c.times_trained >= terms.max_reuse
-    reasons = {"leased": _held(), "reused": and_(~_held(), reused), "stale": and_(~_held(), ~reused, ~_fresh(terms))}
+    stale = trajectory.c.newest_version < terms.oldest_version
+    later = trajectory.c.newest_version > terms.version_now  # sampled by weights that were rolled back
+    free = and_(~_held(), ~reused)
+    reasons = {"leased": _held(), "reused": and_(~_held(), reused), "stale": and_(free, stale), "rolled_back": and_(free, later)}
     counts = {}
     for reason, condition in reasons.items():
         query = select(func.count()).select_from(_with_agent()).where(_ready(terms), condition)
@@ -89,7 +93,7 @@ def _ready(terms: Terms) -> ColumnElement[bool]:
 
 
 def _fresh(terms: Terms) -> ColumnElement[bool]:
-    return trajectory.c.newest_version >= terms.oldest_version
+    return trajectory.c.newest_version.between(terms.oldest_version, terms.version_now)
 
 
 def _held() -> ColumnElement[bool]:

@@ -28,7 +28,7 @@ def save_checkpoint(root: Path, version: str, policy: Policy, optimizer: torch.o
         staging.mkdir(parents=True)
     ranks.wait()
     state = {"weights": _weights(policy), "optimizer": get_optimizer_state_dict(policy.model, optimizer)}
-    save(state, checkpoint_id=staging, no_dist=ranks.world_size == 1)
+    save(state, checkpoint_id=staging)
     ranks.wait()
     if ranks.is_first:
         shutil.rmtree(root / version, ignore_errors=True)
@@ -43,14 +43,12 @@ def checkpoints(root: Path) -> list[str]:
     return [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime_ns, reverse=True)]
 
 
-def load_checkpoint(
-    root: Path, version: str, policy: Policy, optimizer: torch.optim.Optimizer, ranks: Ranks, with_weights: bool
-) -> None:
+def load_checkpoint(root: Path, version: str, policy: Policy, optimizer: torch.optim.Optimizer, with_weights: bool) -> None:
     """Read optimizer state, and masters too if asked. Collective."""
     state: dict[str, object] = {"optimizer": get_optimizer_state_dict(policy.model, optimizer)}
     if with_weights:
         state["weights"] = _weights(policy)  # the live shards: read in place
-    load(state, checkpoint_id=root / version, no_dist=ranks.world_size == 1)
+    load(state, checkpoint_id=root / version)
     set_optimizer_state_dict(policy.model, optimizer, optim_state_dict=state["optimizer"])  # type: ignore[arg-type]
 
 

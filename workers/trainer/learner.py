@@ -51,14 +51,14 @@ class Learner:
         state = manifest.state
         saved = checkpoints(self._paths.checkpoints)
         if version in saved:
-            load_checkpoint(self._paths.checkpoints, version, self.policy, self.optimizer, self._ranks, with_weights=True)
+            load_checkpoint(self._paths.checkpoints, version, self.policy, self.optimizer, with_weights=True)
             logger.info("resumed %s from its checkpoint", version)
         else:
             self.policy.load(self._paths.versions / version / WEIGHTS)
             line = [ancestor.version for ancestor in lineage(self._paths.versions, version)]
             nearest = next((name for name in line if name in saved), None)
             if nearest is not None:
-                load_checkpoint(self._paths.checkpoints, nearest, self.policy, self.optimizer, self._ranks, with_weights=False)
+                load_checkpoint(self._paths.checkpoints, nearest, self.policy, self.optimizer, with_weights=False)
             else:
                 self.optimizer.state.clear()
                 state = replace(state, updates=0)

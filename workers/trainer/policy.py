@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from transformers import AutoModelForCausalLM
+from transformers.utils.logging import disable_progress_bar
 
 from workers.trainer import attention
 from workers.trainer.errors import WrongModel
@@ -39,6 +40,7 @@ class Policy:
         self, directory: Path, ranks: Ranks, compute_dtype: DType, train_layers: int = 0, checkpoint_activations: bool = False
     ) -> None:
         attention.register()
+        disable_progress_bar()
         self._ranks = ranks
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation=attention.NAME)
         model.to(ranks.device)

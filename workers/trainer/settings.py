@@ -40,9 +40,9 @@ class Settings(BaseSettings):
     """Seconds between two looks for a full batch."""
     lease_ttl_s: float = Field(60.0, gt=0)
     """Seconds until the lease of a trainer that died returns; a living one renews it."""
-    train_layers: int = Field(0, ge=0)
+    train_layers: int = Field(10, ge=0)
     """Train the last so many decoder layers only, the rest is frozen; 0: everything. A third of them halves a step's cost."""
-    learning_rate: float = Field(2e-5, gt=0)
+    learning_rate: float = Field(1e-4, gt=0)
     """AdamW's rate after warm-up."""
     warmup_updates: int = Field(1, ge=1)
     """Updates over which the rate rises linearly from the start, or from a restart without optimizer state."""

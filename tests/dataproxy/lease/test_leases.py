@@ -168,6 +168,16 @@ async def test_an_ack_that_cannot_be_true_is_refused(proxy: Proxy) -> None:
     assert proxy.count(training_use) == 0 and lease(proxy).skipped == {"leased": 1}
 
 
+async def test_tokens_of_versions_above_the_head_were_rolled_back_and_are_left_out(proxy: Proxy) -> None:
+    ids = await stored(proxy, *(call(proxy, f"q{v}", engine_record=record("r", [1], [[5]], version=f"v{v:06d}")) for v in (3, 7)))
+    for event_id in ids:
+        reward(proxy, event_id)
+    proxy.clock.advance(3)
+    held = lease(proxy, version_now="v000003", max_staleness=2)
+    assert [sample.sequences[0].version_indices().tolist() for sample in held.samples] == [[-1, 3]]
+    assert held.skipped == {"rolled_back": 1}
+
+
 async def test_tokens_of_versions_that_are_too_old_are_left_out(proxy: Proxy) -> None:
     ids = await stored(proxy, *(call(proxy, f"q{v}", engine_record=record("r", [1], [[5]], version=f"v{v:06d}")) for v in range(4)))
     for event_id in ids:

@@ -23,7 +23,7 @@ from workers.trainer.step import Schedule, make_optimizer, microbatches, train
 STILL = Schedule(learning_rate=1e-30, warmup_steps=1, max_grad_norm=1e9)
 
 
-def trained(micro: Path, ranks: Ranks, rows: Sequence[Row], max_nodes: int = 10_000, **options: bool) -> dict[str, torch.Tensor]:
+def trained(micro: Path, ranks: Ranks, rows: Sequence[Row], max_nodes: int = 10_000, **options: int) -> dict[str, torch.Tensor]:
     """The weights after one step."""
     policy = Policy(micro, ranks, "float32", **options)
     optimizer = make_optimizer(policy, 1e-2, 0.0)
@@ -31,7 +31,7 @@ def trained(micro: Path, ranks: Ranks, rows: Sequence[Row], max_nodes: int = 10_
     return dict(policy.gather("float32"))
 
 
-def gradients(micro: Path, ranks: Ranks, rows: Sequence[Row], max_nodes: int = 10_000, **options: bool) -> torch.Tensor:
+def gradients(micro: Path, ranks: Ranks, rows: Sequence[Row], max_nodes: int = 10_000, **options: int) -> torch.Tensor:
     """The whole gradient, flat."""
     policy = Policy(micro, ranks, "float32", **options)
     for place, batch in enumerate(batches := microbatches(rows, ranks, max_nodes)):
@@ -113,6 +113,16 @@ def test_bfloat16_computes_about_the_same_gradient_and_keeps_float32_masters(mic
     exact = Policy(micro, ranks, "float32")
     precise, _ = train(exact, make_optimizer(exact, 1e-2, 0.0), [microbatches(rows, ranks, 1000)], PLAIN, STILL, 0, ranks)
     assert statistics.loss == pytest.approx(precise.loss, rel=0.1) and statistics.loss != precise.loss
+
+
+def test_frozen_layers_stay_and_the_others_get_the_same_gradient(micro: Path, ranks: Ranks) -> None:
+    rows = random_rows(1)
+    policy = Policy(micro, ranks, "float32", train_layers=1)
+    start = dict(policy.gather("float32"))
+    batches = microbatches(rows, ranks, 20)
+    train(policy, make_optimizer(policy, 1e-2, 0.0), [batches], PLAIN, SCHEDULE, 0, ranks)
+    changed = {name for name, weight in policy.gather("float32").items() if not torch.equal(weight, start[name])}
+    assert changed == {name for name in start if name.startswith("model.layers.1.")}
 
 
 def test_the_proximal_policy_stays_where_the_batch_began(micro: Path, ranks: Ranks) -> None:

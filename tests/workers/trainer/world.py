@@ -91,7 +91,7 @@ class World:
         values = {
             "data_dir": self.paths.data_dir, "config_dir": self.proxy.data_dir.parent / "config", "model_path": self.model,
             "engine_urls": f'["{self.engine_url}"]', "batch_trajectories": 4, "poll_s": 0.05, "checkpoint_every": 1, "max_steps": 1,
-            "compute_dtype": "float32", "publish_dtype": "float32", "learning_rate": 0.01, "lease_ttl_s": 30,
+            "compute_dtype": "float32", "publish_dtype": "float32", "learning_rate": 0.01, "lease_ttl_s": 30, "train_layers": 0,
         }  # fmt: skip
         ours = {f"HEADRACE_TRAINER_{name.upper()}": str(value) for name, value in (values | settings).items()}
         return os.environ | ours | {"HEADRACE_FAULTS": str(self.faults), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
