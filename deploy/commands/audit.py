@@ -1,10 +1,14 @@
 """``headrace audit``: read what was recorded, redacted. Every read is itself put on record before it is answered."""
 
+import json as json_module
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,6 +91,32 @@ def trajectory(trajectory_id: str, data_dir: DataDir, config_dir: ConfigDir) -> 
         _print_event(console, event)
     verdict = "trainable" if detail.eligible else "not trainable"
     console.print(f"reward {detail.reward}; {verdict} ({detail.reason}); trained by {', '.join(detail.trained_by) or 'no version'}")
+
+
+@app.command("search-at-rest")
+def search_at_rest(
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    values: Annotated[Path, typer.Option(help="A file with the values to look for, one a line or a JSON list.", exists=True)],
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="tokenizer.json, to read token ids; that of a running engine else.")
+    ] = None,
+) -> None:
+    """Look for values in everything on the disk, decompressed and decoded: controls that it plants in copies first, then yours.
+
+    Exit status 0: controls found and no value; 1: a value lies there; 2: a control was missed, so the search proves nothing.
+
+    \b
+    Example:
+      headrace audit search-at-rest --values canaries.txt
+    """
+    paths = paths_of(data_dir, config_dir)
+    if tokenizer is None and paths.stack_file.exists():
+        tokenizer = Path(json_module.loads(paths.stack_file.read_text())["model_dir"]) / "tokenizer.json"
+    where = [str(paths.data_dir), "--config-dir", str(paths.config_dir), "--values", str(values)]
+    read_ids = ["--tokenizer", str(tokenizer)] if tokenizer else []
+    command = [sys.executable, "-m", "dataproxy.redact.at_rest", *where, *read_ids]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)
 
 
 def _event_id(given: str) -> str:

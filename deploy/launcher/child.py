@@ -14,6 +14,8 @@ FIRST_BACKOFF_S = 0.5
 LAST_BACKOFF_S = 30.0
 STEADY_S = 60.0
 """A process that lived this long starts again at once and with the first back-off."""
+EARLY_S = 30.0
+"""A process that cannot be asked whether it is ready and ends this early in its first life has not started."""
 _POLL_S = 0.25
 _NUM_TAIL_LINES = 15
 
@@ -70,9 +72,11 @@ class Child:
             if self.spec.may_finish and self._process is not None and self._process.returncode == 0:
                 self.say(f"{self.spec.name} has finished its work")
                 return
-            if not was_ready and self.num_restarts == 0:
+            lived_s = loop.time() - started
+            too_short = self.spec.ready is None and lived_s < EARLY_S
+            if self.num_restarts == 0 and (not was_ready or too_short):
                 raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")
-            if loop.time() - started > STEADY_S:
+            if lived_s > STEADY_S:
                 backoff_s = FIRST_BACKOFF_S
             self.num_restarts += 1
             self.say(f"{self.spec.name} {failure}; starting it again in {backoff_s:g} s (log: {self.log_path})")

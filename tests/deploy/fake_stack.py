@@ -25,6 +25,7 @@ PROGRAMS = {
     "(here / (name + '.grandchild')).write_text(str(child.pid)); (here / name).write_text(str(os.getpid())); time.sleep(3600)",
     "stubborn": "signal.signal(signal.SIGTERM, signal.SIG_IGN); (here / name).write_text(str(os.getpid())); time.sleep(3600)",
     "broken": "sys.exit('I cannot start: no such model')",
+    "silent": "sys.exit('no such setting')",
 }
 """What each fake does once it is up: it writes its pid into a file of its name, which also is its readiness."""
 
@@ -36,7 +37,7 @@ def _spec(name: str, directory: Path) -> ChildSpec:
     async def ready() -> bool:
         return (directory / name).exists()
 
-    question: Callable[[], Awaitable[bool]] = ready
+    question: Callable[[], Awaitable[bool]] | None = None if name == "silent" else ready
     return ChildSpec(name, command, dict(os.environ), question, ready_timeout_s=30.0, grace_s=0.5, advice="Try another one.")
 
 

@@ -10,7 +10,7 @@ COMMANDS = ("up", "demo", "status", "keys", "consent", "feedback", "versions", "
 SUBCOMMANDS = {
     "keys": ("create", "list", "revoke"),
     "consent": ("grant", "revoke", "show"),
-    "audit": ("list", "show", "trajectory"),
+    "audit": ("list", "show", "trajectory", "search-at-rest"),
 }
 
 

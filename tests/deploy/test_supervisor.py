@@ -103,3 +103,11 @@ def test_a_child_that_cannot_start_is_explained_and_the_others_end(start: Start,
     assert "I cannot start: no such model" in err
     assert "Try another one." in err
     wait_gone(pid_in(tmp_path / "steady"))
+
+
+def test_a_child_that_cannot_be_asked_and_ends_at_once_is_explained_too(start: Start) -> None:
+    process = start("silent")
+    _, err = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == 1
+    assert "silent ended (exit status 1)" in err
+    assert "no such setting" in err
