@@ -1,4 +1,4 @@
-"""An agent that sorts support tickets into queues. It is an ordinary OpenAI client: a base URL and a key are all it knows.
+"""An agent that files support tickets under their order. It is an ordinary OpenAI client: a base URL and a key are all it knows.
 
 For every ticket it asks the model, streaming, for one JSON object. When the answer isn't one, it asks once more in the
 same conversation, for a share of the tickets. Each ticket it has answered becomes one JSON line in the outbox, which is how the
@@ -24,10 +24,10 @@ from typing import Final, TextIO
 from openai import AsyncOpenAI, OpenAIError
 from openai.types.chat import ChatCompletionMessageParam
 
-from examples.triage.reward import KEY, type_of
-from examples.triage.tickets import QUEUES, Ticket, tickets
+from examples.triage.reward import KEY, order_in
+from examples.triage.tickets import EXAMPLE_ORDER, Ticket, tickets
 
-_ORDER: Final = ("bug", "payment", "login", "delivery")
+SYSTEM: Final = f'Answer with JSON only: {{"{KEY}": {EXAMPLE_ORDER}}}'
 QUESTION: Final = "{text}\nAnswer with JSON only."
 REPAIR: Final = "That is not valid. Answer with JSON only."
 
@@ -39,16 +39,9 @@ examples:
   # be a live agent: training tickets in random order, until Ctrl-C
   python -m examples.triage.agent --base-url http://127.0.0.1:8080/v1 --api-key $KEY --num 0 --outbox answers.jsonl
 
-A line of the outbox: {"ticket": "train-007", "answered_at": 1763000000.0, "answer": "{\\"type\\": \\"bug\\"}",
+A line of the outbox: {"ticket": "train-007", "answered_at": 1763000000.0, "answer": "{\\"order\\": 4821}",
 "turns": [{"completion": "chatcmpl-...", "answer": "..."}]}. `answer` is the last turn's.
 """
-
-
-def system_prompt(ticket: Ticket) -> str:
-    """The task, with the queues in an order that turns from ticket to ticket, so that none is favoured for coming first."""
-    turn = sum(ticket.id.encode()) % len(_ORDER)
-    order = _ORDER[turn:] + _ORDER[:turn]
-    return "Answer with JSON only: " + " or ".join(f'{{"{KEY}": "{queue}"}}' for queue in order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +67,11 @@ class TriageAgent:
         Raises: OpenAIError when the server can't be reached, refuses, or breaks off.
         """
         messages: list[ChatCompletionMessageParam] = [
-            {"role": "system", "content": system_prompt(ticket)},
+            {"role": "system", "content": SYSTEM},
             {"role": "user", "content": QUESTION.format(text=ticket.text)},
         ]
         turns = [await self._ask(messages)]
-        if type_of(turns[0].answer) not in QUEUES and rng.random() < self._repair_share:
+        if order_in(turns[0].answer) is None and rng.random() < self._repair_share:
             messages += [{"role": "assistant", "content": turns[0].answer}, {"role": "user", "content": REPAIR}]
             turns.append(await self._ask(messages))
         return turns
@@ -156,7 +149,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--split", choices=("train", "held_out"), default="train", help="which tickets (%(default)s)")
     add("--num", type=int, default=0, help="how many tickets, in fixed order; 0: random ones until stopped (%(default)s)")
     add("--concurrency", type=int, default=8, help="tickets in work at a time (%(default)s)")
-    add("--max-tokens", type=int, default=12, help="longest answer, in tokens (%(default)s)")
+    add("--max-tokens", type=int, default=16, help="longest answer, in tokens (%(default)s)")
     add("--repair-share", type=float, default=0.25, help="share of bad answers that are sent back once (%(default)s)")
     add("--timeout-s", type=float, default=60.0, help="longest wait for one answer, in seconds (%(default)s)")
     add("--seed", type=int, default=0, help="order of random tickets, choice of repairs (%(default)s)")

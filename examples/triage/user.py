@@ -1,4 +1,4 @@
-"""The customer desk: a process of its own that learns seconds later whether a ticket went to the right queue, and says so.
+"""The customer desk: a process of its own that learns seconds later whether a ticket was filed under the right order, and says so.
 
 It follows the agent's outbox, waits as long as a customer would, judges the last answer of each ticket (`reward`), and posts
 the reward for that answer's completion id. It has a key of its own and never talks to the agent. With `--shuffle` it deals the

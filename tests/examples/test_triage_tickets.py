@@ -1,4 +1,4 @@
-"""The tickets of examples.triage: the same every time, balanced, and with valid invented personal details."""
+"""The tickets of examples.triage: the same every time, no two about one order, and with valid invented personal details."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections import Counter
 
 import pytest
 
-from examples.triage.tickets import _HELD_OUT, _TRAIN, QUEUES, Split, personal_values, tickets
+from examples.triage.tickets import _HELD_OUT, _ORDER_PHRASES, _TRAIN, EXAMPLE_ORDER, Split, personal_values, tickets
 
 SPLITS: tuple[Split, ...] = ("train", "held_out")
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_tickets_are_the_same_every_time_and_queues_equally_frequent(split: Split) -> None:
+def test_tickets_are_the_same_every_time_and_each_names_its_own_order_once(split: Split) -> None:
     made = tickets(split)
     assert made == tickets(split)
-    assert len({ticket.id for ticket in made}) == len(made)
-    assert set(Counter(ticket.queue for ticket in made).values()) == {len(made) // len(QUEUES)}
+    assert len({ticket.id for ticket in made}) == len({ticket.order for ticket in made}) == len(made)
+    assert all(re.findall(rf"\b{ticket.order}\b", ticket.text) == [str(ticket.order)] for ticket in made)
+    assert EXAMPLE_ORDER not in {ticket.order for ticket in made}
 
 
-def test_held_out_sentences_are_not_in_training() -> None:
-    train = {sentence for sentences in _TRAIN.values() for sentence in sentences}
-    held_out = {sentence for sentences in _HELD_OUT.values() for sentence in sentences}
-    assert not train & held_out
-    assert not {ticket.text for ticket in tickets("train")} & {ticket.text for ticket in tickets("held_out")}
+def test_held_out_sentences_and_orders_are_not_in_training() -> None:
+    assert not set(_TRAIN) & set(_HELD_OUT)
+    assert not set(_ORDER_PHRASES["train"]) & set(_ORDER_PHRASES["held_out"])
+    assert not {ticket.order for ticket in tickets("train")} & {ticket.order for ticket in tickets("held_out")}
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -37,7 +37,7 @@ def test_a_third_of_the_tickets_hold_personal_values_that_are_listed(split: Spli
         assert set(ticket.personal) <= listed
         assert all(value in ticket.text for value in ticket.personal)
         rest = ticket.text
-        for value in ticket.personal:
+        for value in (*ticket.personal, str(ticket.order)):
             rest = rest.replace(value, "")
         assert "@" not in rest and not re.search(r"\d{4}", rest)
 

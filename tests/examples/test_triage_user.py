@@ -29,7 +29,7 @@ def desk(window: int = 1) -> Desk:
 
 
 def right(ticket_id: str) -> str:
-    return f'{{"type": "{TICKETS[ticket_id].queue}"}}'
+    return f'{{"order": {TICKETS[ticket_id].order}}}'
 
 
 class Server:
