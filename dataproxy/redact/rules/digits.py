@@ -13,6 +13,7 @@ _ALNUM = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _WORD = re.compile(rb"(?=[A-Za-z]*[G-Zg-z])[A-Za-z]{2,16}")
 _RUN = re.compile(rb"[0-9](?:[ \-./()_+\t]{0,3}[0-9])*+")
 _NO_DIGITS = bytes(byte for byte in range(256) if not 48 <= byte <= 57)
+_UUID = re.compile(rb"(?<![0-9A-Za-z])[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}(?![0-9A-Za-z])")
 _REACH = 40
 _ID_WORDS = re.compile(
     r"(?:order|invoice|ticket|case|ref(?:erence)?|sku|tracking|serial|version|build|commit|batch|item|article|isbn|uuid|hash|"
@@ -44,7 +45,14 @@ def glued(view: View, start: int, end: int) -> bool:
         return True
     tail = view.data[end : end + _REACH]
     after = tail[: len(tail) - len(tail.lstrip(_ALNUM))]
-    return bool(after) and not _WORD.fullmatch(after)
+    if after and not _WORD.fullmatch(after):
+        return True
+    return (head.endswith(b"-") or tail.startswith(b"-")) and _in_uuid(view, start, end)
+
+
+def _in_uuid(view: View, start: int, end: int) -> bool:
+    uuids = _UUID.finditer(view.data, max(0, start - _REACH), end + _REACH)
+    return any(match.start() <= start and end <= match.end() for match in uuids)
 
 
 def named_as_id(view: View, start: int) -> bool:

@@ -87,7 +87,10 @@ def _international(view: View, start: int, end: int) -> Iterator[Hit]:
             continue
         length, digits = cut
         bare = match[2][:length].isdigit()
-        if lead.startswith(b"00") and bare and not _PHONE_WORDS.search(view.before(match.start(), _REACH)):
+        zeros = lead.startswith(b"00")
+        if zeros and bare and not _PHONE_WORDS.search(view.before(match.start(), _REACH)):
+            continue
+        if zeros and glued(view, match.start(), match.start(2) + length):
             continue
         yield Hit(match.start(), match.start(2) + length, b"+" + digits)
 

@@ -65,6 +65,8 @@ def test_a_value_is_found_at_its_borders(detector: Detector, text: str, expected
 @pytest.mark.parametrize(
     "text",
     [
+        "f50e840f-0123-4567-8901-a71644665544",
+        "00-41234567891b4da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "git@github.com:org/repo.git", "icon@2x.png", "lodash@4.17.21", "@property", "user@localhost",
         "order 4155550123", "1700000000", "1700000000123", "2024-01-02T10:11:12Z", "v1.2.3.4", "version 10.2.3.4", "127.0.0.1",
         "550e8400-e29b-41d4-a716-446655440000", "4111111111111112", "task-oriented-dialogue-with-long-names",
