@@ -44,7 +44,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key()) as client:
+        with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key(), timeout_s=60.0) as client:
             run(build(settings, ranks, client, stop))
     except (TrainerError, DataProxyClientError) as error:
         logger.error("%s: %s", type(error).__name__, error)

@@ -78,8 +78,8 @@ class Settings(BaseSettings):
     """Steps between two checkpoints of masters and optimizer (12 bytes a parameter); one is also written at a clean stop."""
     keep_checkpoints: int = Field(2, ge=1)
     """Checkpoints kept."""
-    keep_versions: int = Field(4, ge=1)
-    """Version directories kept, counted from the head back through its parents; v000000 and what serves stay too."""
+    keep_versions: int = Field(8, ge=1)
+    """Versions kept, of the newest and of the head's line, beside v000000 and what serves; the others can't be put back."""
     max_steps: int = Field(0, ge=0)
     """Stop after so many steps of this process; 0: never."""
     seed: int = 0

@@ -147,9 +147,13 @@ def next_index(root: Path, registered: list[str]) -> int:
 
 
 def collect(root: Path, head: str, keep: int, pinned: set[str]) -> list[str]:
-    """Remove versions but v000000, the last `keep` of the head's line and `pinned`; gives the names of those removed."""
-    kept = {BASE_VERSION, *pinned, *(manifest.version for manifest in lineage(root, head)[:keep])}
-    removed = [path.name for path in sorted(root.iterdir()) if path.name not in kept]
+    """Remove old versions; gives the names of those removed.
+
+    Kept: v000000, `pinned`, the last `keep` of the head's line, and the `keep` newest, so that a rollback can be rolled back.
+    """
+    names = sorted(path.name for path in root.iterdir())
+    kept = {BASE_VERSION, *pinned, *names[-keep:], *(manifest.version for manifest in lineage(root, head)[:keep])}
+    removed = [name for name in names if name not in kept]
     for name in removed:
         discard(root / name)
     return removed

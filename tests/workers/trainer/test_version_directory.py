@@ -83,10 +83,10 @@ def test_numbers_go_on_from_the_highest_ever_registered(root: Path) -> None:
     assert next_index(root, ["v000007"]) == 8 and next_index(root, []) == 4
 
 
-def test_the_line_of_the_head_the_base_and_the_pinned_are_kept(root: Path) -> None:
-    for index in range(1, 6):
+def test_the_base_the_pinned_the_newest_and_the_line_of_the_head_are_kept(root: Path) -> None:
+    for index in range(1, 8):
         write(root, f"v00000{index}", f"v00000{index - 1}")
-    write(root, "v000006", "v000003")
-    assert [m.version for m in lineage(root, "v000006")] == ["v000006", "v000003", "v000002", "v000001", "v000000"]
-    assert collect(root, "v000006", keep=2, pinned={"v000005"}) == ["v000001", "v000002", "v000004"]
-    assert {path.name for path in root.iterdir() if is_complete(path)} == {"v000000", "v000003", "v000005", "v000006"}
+    write(root, "v000008", "v000004")  # after a rollback to v000004
+    assert [m.version for m in lineage(root, "v000008")][:3] == ["v000008", "v000004", "v000003"]
+    assert collect(root, "v000008", keep=2, pinned={"v000002"}) == ["v000001", "v000003", "v000005", "v000006"]
+    assert {path.name for path in root.iterdir() if is_complete(path)} == {f"v00000{i}" for i in (0, 2, 4, 7, 8)}
