@@ -16,8 +16,9 @@ from deploy.errors import DemoFailed
 
 _INTRODUCTION = (
     "[bold]Headrace demo.[/bold] An agent files support tickets under their order numbers, over an OpenAI base URL; its user "
-    "rewards the answers seconds later. Nothing else teaches it: no example, no hint, no supervised step. The tickets are invented, a third of them hold "
-    'personal details; consent to record and to train is put on record for the tenant "{tenant}", which lives in {directory}.\n'
+    "rewards the answers seconds later. Nothing else teaches it: no example, no hint, no supervised step. The tickets are "
+    "invented, a third of them hold personal details; consent to record and to train is put on record for the tenant "
+    '"{tenant}", which lives in {directory}.\n'
 )
 
 
