@@ -101,6 +101,7 @@ class Drain:
             self._store(governed, quarantined, offsets)
             self._written.update(offsets)
             point("dataproxy.after_commit")
+        self._source.settle()
         if retired := self._source.retire():
             with self._database.write() as connection:
                 forget_offsets(connection, retired)
@@ -110,7 +111,7 @@ class Drain:
         return len(batch)
 
     def backlog_bytes(self) -> int:
-        """Bytes of the journal not read yet."""
+        """Bytes of the journal not drained yet; 0 means that every whole exchange in it is stored."""
         return self._source.backlog_bytes()
 
     def _expire(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dataproxy.capture.errors import KeyUnusable, SegmentDamaged
-from dataproxy.capture.layout import SegmentFiles, fsync_directory, is_locked, list_segments, shred
+from dataproxy.capture.layout import MAGIC, SegmentFiles, fsync_directory, is_locked, list_segments, shred
 from dataproxy.capture.reader import Located, SegmentReader
 from dataproxy.capture.records import RequestHalf, ResponseHalf
 from dataproxy.drain.exchange import RawExchange
@@ -21,10 +21,14 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Progress:
-    """How far one segment is read; ``open_starts`` maps a request without its answer to where its frame begins."""
+    """How far one segment is read, and how far of that is ``settled``: committed or waiting in memory for its other half.
+
+    ``open_starts`` maps a request without its answer to where its frame begins.
+    """
 
     reader: SegmentReader
     position: int
+    settled: int
     open_starts: dict[str, int] = field(default_factory=dict)
     ended: bool = False
     damaged: bool = False
@@ -67,13 +71,17 @@ class JournalSource:
         """What to start from after a restart, for each segment; store it with what ``poll`` gave."""
         return {name: progress.watermark for name, progress in self._progress.items()}
 
+    def settle(self) -> None:
+        """What was read so far is committed."""
+        for progress in self._progress.values():
+            progress.settled = progress.position
+
     def backlog_bytes(self) -> int:
-        """Bytes of the journal not read yet."""
+        """Bytes of the journal not drained yet; 0 means that every whole exchange in it is committed. Any thread."""
         total = 0
         for files in list_segments(self._directory):
             progress = self._progress.get(files.name)
-            if progress is None or not progress.ended:
-                total += max(_size(files.segment) - (progress.position if progress else 0), 0)
+            total += max(_size(files.segment) - max(progress.settled if progress else 0, len(MAGIC)), 0)
         return total
 
     def retire(self) -> list[str]:
@@ -107,7 +115,7 @@ class JournalSource:
             except KeyUnusable as error:
                 self._keyless(files, error)
                 return None
-            self._progress[files.name] = _Progress(reader, self._start.pop(files.name, 0))
+            self._progress[files.name] = _Progress(reader, start := self._start.pop(files.name, 0), start)
         return self._progress[files.name]
 
     def _keyless(self, files: SegmentFiles, error: KeyUnusable) -> None:

@@ -241,3 +241,16 @@ async def test_damage_inside_a_closed_segment_is_set_aside_and_reported(proxy: P
         proxy.drain()
     assert {row.delivery for row in proxy.rows(select(event))} == {"complete", "incomplete"}
     assert (segment.parent / "damaged" / segment.name).exists() and "damaged" in caplog.text
+
+
+async def test_the_backlog_is_empty_only_when_everything_is_committed(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    drain, journal = proxy.services.drain, proxy.journal()
+    assert drain.backlog_bytes() == 0
+    await write(journal, exchange([user("q")], prompt=[1]))
+    assert drain.backlog_bytes() > 0
+    seen: dict[str, int] = {}
+    monkeypatch.setattr("dataproxy.drain.drain.point", lambda name: seen.update({name: drain.backlog_bytes()}))
+    drain.run_once()
+    assert seen["dataproxy.mid_drain"] > 0
+    assert drain.backlog_bytes() == 0
+    journal.close()
