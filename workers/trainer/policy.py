@@ -106,7 +106,10 @@ class Policy:
 
     @torch.no_grad()
     def gather(self, dtype: DType) -> Mapping[str, Tensor]:
-        """All weights, whole, in `dtype`, on the CPU of the first rank; empty on the others. Collective."""
+        """All weights, whole, in `dtype`, on the CPU of the first rank; empty on the others. Collective.
+
+        On one rank and in float32 they share memory with the masters: use them before the next step.
+        """
         gathered = {}
         for name, parameter in self.parameters():
             full = cast(DTensor, parameter.to(getattr(torch, dtype))).full_tensor()

@@ -44,7 +44,7 @@ class Settings(BaseSettings):
     """Train the last so many decoder layers only, the rest is frozen; 0: everything. A third of them halves a step's cost."""
     learning_rate: float = Field(1e-4, gt=0)
     """AdamW's rate after warm-up."""
-    warmup_updates: int = Field(1, ge=1)
+    warmup_updates: int = Field(2, ge=1)
     """Updates over which the rate rises linearly from the start, or from a restart without optimizer state."""
     weight_decay: float = Field(0.0, ge=0)
     """AdamW's decoupled decay."""
@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     """Weight of the KL to v000000; above 0 its weights are held in memory and run forward each step."""
     baseline_decay: float = Field(0.7, ge=0, lt=1)
     """What the running baseline keeps of earlier batches' weight at each batch."""
-    scale_floor: float = Field(0.1, gt=0)
+    scale_floor: float = Field(0.05, gt=0)
     """Smallest standard deviation, in units of reward, that advantages are divided by."""
     compute_dtype: Literal["float32", "bfloat16"] = "bfloat16"
     """Dtype of forward and backward; masters, optimizer and gradient sums are float32 always. bfloat16 is 1.7 times as fast."""

@@ -40,7 +40,7 @@ class Schedule:
 
 def make_optimizer(policy: Policy, learning_rate: float, weight_decay: float) -> torch.optim.AdamW:
     """AdamW over this rank's shards, float32, in one fused pass."""
-    return torch.optim.AdamW(policy.trainable(), lr=learning_rate, weight_decay=weight_decay, betas=(0.9, 0.99), fused=True)
+    return torch.optim.AdamW(policy.trainable(), lr=learning_rate, weight_decay=weight_decay, betas=(0.9, 0.95), fused=True)
 
 
 def microbatches(rows: Sequence[Row], ranks: Ranks, max_nodes: int) -> list[Microbatch]:
