@@ -93,6 +93,14 @@ def test_an_output_that_ends_inside_a_character_is_masked_at_the_right_bytes(red
     assert kept[-1] == output_ids[-1]
 
 
+def test_half_a_character_before_a_value_does_not_shift_the_mask(redactor: Redactor, tokens: TokenBytes, encoder: Encoder) -> None:
+    whole = encoder.ids("龘龘 ana@example.com and on")
+    output_ids = whole[1:]
+    assert encoder.text(output_ids).startswith("\ufffd")
+    redacted = redactor.redact_exchange(Exchange(None, None, prompt_ids=encoder.chat(("user", "hi")), output_ids=[output_ids]))
+    assert redacted.output_altered[0].tolist() == tokens_of(tokens, output_ids, {b"ana@example.com"})
+
+
 def test_each_choice_has_its_own_output_and_they_share_the_prompt(redactor: Redactor, encoder: Encoder) -> None:
     answers = ["nothing here", "call 415-555-0123"]
     redacted = redactor.redact_exchange(
