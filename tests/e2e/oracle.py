@@ -55,8 +55,7 @@ def check_answers(stack: RunningStack, answers: list[dict[str, Any]]) -> None:
 
 def answer_text(action: dict[str, Any]) -> str:
     """The text of the first choice of a model call."""
-    message = action["choices"][0]["message"] if "choices" in action else action["message"]
-    return str(message.get("content") or "")
+    return str(action["messages"][0].get("content") or "")
 
 
 def all_events(stack: RunningStack) -> list[Any]:
