@@ -1,7 +1,8 @@
 """A tap of the tests' own inside SGLang's scheduler: what the engine was given and what it sampled, as the scheduler had it.
 
 Shares no code with Headrace's plug-in, which lives in another process of the engine. Put this directory on PYTHONPATH and name a
-file in HEADRACE_TEST_TAP: one JSON line per finished request, {rid, prompt_ids, output_ids, versions}, a version per output id.
+file in HEADRACE_TEST_TAP: one JSON line per finished request, {rid, prompt_ids, output_ids, versions (one per
+output id), num_cached (prompt tokens found in the prefix cache)}.
 """
 
 import json
@@ -40,6 +41,7 @@ def _write(req, versions: list[str]) -> None:  # type: ignore[no-untyped-def]
         "prompt_ids": list(req.origin_input_ids),
         "output_ids": list(req.output_ids)[:end],
         "versions": versions[:end],
+        "num_cached": req.cached_tokens,
     }
     with Path(os.environ["HEADRACE_TEST_TAP"]).open("a") as tap:
         tap.write(json.dumps(line) + "\n")

@@ -1,5 +1,6 @@
 """The check that matters: on the same weights, the engine's logprobs are those of a plain forward pass."""
 
+import asyncio
 import uuid
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.conformance.answers import Answer, parse
-from tests.engine_fixture import MODEL_NAME, RunningEngine
+from tests.engine_fixture import FIRST_VERSION, MODEL_NAME, RunningEngine
+from workers.inference.client import EngineClient, swap
 
 pytestmark = pytest.mark.engine
 
@@ -43,6 +45,19 @@ def test_engine_and_trainer_logprobs_agree_in_float32(sglang_engine: RunningEngi
         deltas.append(np.abs(mine - np.asarray(choice.logprobs, dtype=np.float32)))
     assert np.median(np.concatenate(deltas)) <= TOLERANCE
     assert np.max(np.concatenate(deltas)) <= TOLERANCE
+
+
+async def test_after_a_swap_the_prefix_cache_holds_nothing_of_the_old_weights(
+    sglang_engine: RunningEngine, other_model_dir: Path
+) -> None:
+    await asyncio.to_thread(answer_to, sglang_engine, QUESTIONS[0], 1.0)  # fills the cache with the old weights' KV
+    async with EngineClient(sglang_engine.url) as client:
+        await swap(client, other_model_dir, "v000001")
+        answer = await asyncio.to_thread(answer_to, sglang_engine, QUESTIONS[0], 1.0)
+        await swap(client, sglang_engine.model_dir, FIRST_VERSION)
+    choice = answer.choice()
+    mine = forward_logprobs(other_model_dir, answer.prompt_ids, choice.output_ids, 1.0)
+    assert np.max(np.abs(mine - np.asarray(choice.logprobs))) <= TOLERANCE
 
 
 def test_logprobs_of_greedy_answers_are_those_of_temperature_one(sglang_engine: RunningEngine) -> None:

@@ -48,7 +48,7 @@ def flat(choice: Choice) -> tuple[list[int], list[str]]:
     return choice.output_ids, [version for version, start, end in choice.versions for _ in range(start, end)]
 
 
-async def call(engine: RunningEngine, rid: str, **body: Any) -> Answer:
+async def call(engine: RunningEngine, rid: str, salt: str = "", **body: Any) -> Answer:
     request = {
         "model": MODEL_NAME,
         "messages": [{"role": "user", "content": MULTI_BYTE}],
@@ -56,7 +56,7 @@ async def call(engine: RunningEngine, rid: str, **body: Any) -> Answer:
         "max_tokens": 24,
         **body,
     }
-    headers = {"x-headrace-record": "1", "x-headrace-rid": rid}
+    headers = {"x-headrace-record": "1", "x-headrace-rid": rid, "x-headrace-cache-salt": salt}
     async with httpx.AsyncClient(timeout=60) as http:
         return parse(await http.post(f"{engine.url}/v1/chat/completions", json=request, headers=headers))
 
@@ -102,3 +102,15 @@ async def test_across_a_swap_every_token_bears_the_version_that_sampled_it(
     for rid, answer in zip(rids, answers, strict=True):
         assert_same(answer, samples(sglang_engine, rid, 1))
     assert any(len(answer.choice().versions) == 2 for answer in answers), "no answer was caught between two versions"
+
+
+async def test_a_cache_salt_keeps_tenants_prefixes_apart_whatever_the_body_says(sglang_engine: RunningEngine) -> None:
+    messages = [{"role": "user", "content": f"{uuid.uuid4().hex} {MULTI_BYTE}"}]
+    cached = []
+    for salt, salt_in_body in (("a", None), ("a", None), ("b", "a"), ("", "a"), ("a", "b")):
+        rid = f"chatcmpl-{uuid.uuid4().hex}"
+        await call(sglang_engine, rid, salt, messages=messages, max_tokens=1, cache_salt=salt_in_body)
+        cached.append(sglang_engine.tapped(rid)[0].num_cached)
+    num_shared = len(sglang_engine.tapped(rid)[0].prompt_ids) - 1
+    assert cached[1] == cached[4] == num_shared
+    assert max(cached[0], cached[2], cached[3]) < 8  # the template's own first tokens at most

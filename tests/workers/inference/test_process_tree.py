@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.engine_fixture import free_port
+
 pytestmark = pytest.mark.engine
 
 PATIENCE_S = 240.0
@@ -30,7 +32,7 @@ def is_there(process: psutil.Process) -> bool:
 
 @pytest.mark.parametrize("who", ["supervisor", "engine"])
 def test_killing_the_supervisor_or_the_engine_leaves_no_process(tiny_model_dir: Path, tmp_path: Path, who: str) -> None:
-    arguments = ["--model-path", str(tiny_model_dir), "--port", "0", "--served-model-name", "tiny"]
+    arguments = ["--model-path", str(tiny_model_dir), "--port", str(free_port()), "--served-model-name", "tiny"]
     with (tmp_path / "log").open("wb") as log:
         child = subprocess.Popen([sys.executable, "-c", SUPERVISOR, *arguments], stdout=log, stderr=log, start_new_session=True)
     supervisor = psutil.Process(child.pid)
