@@ -1,5 +1,6 @@
 """Nothing of an engine outlives its supervisor, however early that dies."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -43,7 +44,7 @@ def test_killing_the_supervisor_or_the_engine_leaves_no_process(tiny_model_dir: 
         child.wait()
         until(lambda: not any(is_there(process) for process in tree), "a process of the engine is still there")
     finally:
-        if child.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
 
 
