@@ -50,6 +50,8 @@ def running(directory: Path, port: int) -> Iterator[Up]:
     finally:
         if up.process.poll() is None:
             up.end()
+        assert up.process.stdout is not None
+        up.process.stdout.close()
 
 
 def headrace(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
