@@ -1,8 +1,8 @@
 """The demo over several seeds: does it learn on most of them, and does the control stay where it was?
 
-``python -m bench.demo --seeds 5`` runs ``headrace demo`` once per seed and arm, every seed's online arm first, and prints a line for
-each. ``bench/results/demo.json`` is written after each, so that a run that breaks off leaves what it had; ``--resume`` goes on from
-there. The last line printed is that file. A seed that fails is reported as such and the others go on.
+``python -m bench.demo --seeds 5`` runs ``headrace demo`` once per seed and arm, every seed's online arm first, and prints a line
+for each. ``bench/results/demo.json`` is written after each, so that a run that breaks off leaves what it had; ``--resume`` goes on
+from there. The last line printed is that file. A seed that fails is reported as such and the others go on.
 """
 
 import argparse
