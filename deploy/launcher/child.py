@@ -11,11 +11,12 @@ from deploy.errors import StartFailed
 from deploy.launcher import guard
 
 FIRST_BACKOFF_S = 0.5
-LAST_BACKOFF_S = 30.0
+LAST_BACKOFF_S = 4.0
+"""Agents wait out a gateway's restart, so even one that keeps dying is not left down for long."""
 STEADY_S = 60.0
 """A process that lived this long starts again at once and with the first back-off."""
 EARLY_S = 30.0
-"""A process that cannot be asked whether it is ready and ends this early in its first life has not started."""
+"""A process that cannot be asked whether it is ready and ends by itself this early in its first life has not started."""
 _POLL_S = 0.25
 _NUM_TAIL_LINES = 15
 
@@ -73,7 +74,7 @@ class Child:
                 self.say(f"{self.spec.name} has finished its work")
                 return
             lived_s = loop.time() - started
-            too_short = self.spec.ready is None and lived_s < EARLY_S
+            too_short = self.spec.ready is None and lived_s < EARLY_S and not self._was_killed()
             if self.num_restarts == 0 and (not was_ready or too_short):
                 raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")
             if lived_s > STEADY_S:
@@ -95,6 +96,9 @@ class Child:
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(guard.SUPERVISOR_DIED)
+
+    def _was_killed(self) -> bool:
+        return self._process is not None and (self._process.returncode or 0) > 128
 
     async def _run_once(self) -> tuple[bool, str]:
         """One life of the process: whether it ever got ready, and what ended it."""
