@@ -61,7 +61,7 @@ def child_specs(options: UpOptions, endpoints: Endpoints, serving: Serving, mode
 
 def _environment(prefix: str, values: Mapping[str, str]) -> dict[str, str]:
     """This process's environment with the settings of one service on top, and nothing that reaches for the network."""
-    base = {"OMP_NUM_THREADS": str(min(os.cpu_count() or 2, 8)), "TOKENIZERS_PARALLELISM": "false"}
+    base = {"OMP_NUM_THREADS": str(min(os.cpu_count() or 2, 8)), "OMP_WAIT_POLICY": "PASSIVE", "TOKENIZERS_PARALLELISM": "false"}
     fixed = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
     settings = {f"HEADRACE_{prefix}_{name}": value for name, value in values.items()}
     return {**base, **os.environ, **fixed, **settings}
