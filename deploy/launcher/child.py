@@ -15,8 +15,8 @@ LAST_BACKOFF_S = 4.0
 """Agents wait out a gateway's restart, so even one that keeps dying is not left down for long."""
 STEADY_S = 60.0
 """A process that lived this long starts again at once and with the first back-off."""
-EARLY_S = 30.0
-"""A process that cannot be asked whether it is ready and ends by itself this early in its first life has not started."""
+BAD_SETTINGS = 2
+"""Exit status of a process that refuses its settings: starting it again would not help."""
 _POLL_S = 0.25
 _NUM_TAIL_LINES = 15
 
@@ -74,8 +74,8 @@ class Child:
                 self.say(f"{self.spec.name} has finished its work")
                 return
             lived_s = loop.time() - started
-            too_short = self.spec.ready is None and lived_s < EARLY_S and not self._was_killed()
-            if self.num_restarts == 0 and (not was_ready or too_short):
+            refused = self._process is not None and self._process.returncode == BAD_SETTINGS
+            if self.num_restarts == 0 and (not was_ready or refused):
                 raise StartFailed(f"{self.spec.name} {failure}.{self._explain()}")
             if lived_s > STEADY_S:
                 backoff_s = FIRST_BACKOFF_S
@@ -96,9 +96,6 @@ class Child:
         self._stopping = True
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(guard.SUPERVISOR_DIED)
-
-    def _was_killed(self) -> bool:
-        return self._process is not None and (self._process.returncode or 0) > 128
 
     async def _run_once(self) -> tuple[bool, str]:
         """One life of the process: whether it ever got ready, and what ended it."""

@@ -25,7 +25,7 @@ PROGRAMS = {
     "(here / (name + '.grandchild')).write_text(str(child.pid)); (here / name).write_text(str(os.getpid())); time.sleep(3600)",
     "stubborn": "signal.signal(signal.SIGTERM, signal.SIG_IGN); (here / name).write_text(str(os.getpid())); time.sleep(3600)",
     "broken": "sys.exit('I cannot start: no such model')",
-    "silent": "sys.exit('no such setting')",
+    "silent": "print('no such setting', file=sys.stderr); sys.exit(2)",
 }
 """What each fake does once it is up: it writes its pid into a file of its name, which also is its readiness."""
 

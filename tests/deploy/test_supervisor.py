@@ -105,9 +105,9 @@ def test_a_child_that_cannot_start_is_explained_and_the_others_end(start: Start,
     wait_gone(pid_in(tmp_path / "steady"))
 
 
-def test_a_child_that_cannot_be_asked_and_ends_at_once_is_explained_too(start: Start) -> None:
+def test_a_child_that_cannot_be_asked_and_refuses_its_settings_is_explained_too(start: Start) -> None:
     process = start("silent")
     _, err = process.communicate(timeout=_WAIT_S)
     assert process.returncode == 1
-    assert "silent ended (exit status 1)" in err
+    assert "silent ended (exit status 2)" in err
     assert "no such setting" in err
