@@ -54,8 +54,9 @@ def check_answers(stack: RunningStack, answers: list[dict[str, Any]]) -> None:
 
 
 def answer_text(action: dict[str, Any]) -> str:
-    """The text of the first choice of a model call."""
-    return str(action["messages"][0].get("content") or "")
+    """The text of the first choice of a model call; empty where the call broke off before there was one."""
+    messages = action.get("messages") or [{}]
+    return str(messages[0].get("content") or "")
 
 
 def all_events(stack: RunningStack) -> list[Any]:
