@@ -74,8 +74,8 @@ def all_events(stack: RunningStack) -> list[Any]:
 
 def check_rewards(stack: RunningStack, acknowledged: list[dict[str, Any]]) -> None:
     """Every reward that was acknowledged stands once, with its value."""
-    stored = Counter((key, round(value, 9)) for key, value in rows(stack, "SELECT idempotency_key, value FROM reward"))
-    lost = [line for line in acknowledged if stored[line["id"], round(line["value"], 9)] != 1]
+    stored = Counter((event, round(value, 9)) for event, value in rows(stack, "SELECT target_id, value FROM reward"))
+    lost = [line for line in acknowledged if stored[event_id(line["id"]), round(line["value"], 9)] != 1]
     assert not lost, f"{len(lost)} of {len(acknowledged)} acknowledged rewards are not stored once: {lost[:3]}"
 
 
