@@ -147,6 +147,23 @@ async def test_tensors_outside_an_update_are_refused(target: Target, other_model
     assert (await target.client.checksum(), await target.client.weight_version()) == (before, target.version)
 
 
+async def test_weights_are_not_replaced_while_the_engine_samples(target: Target) -> None:
+    with pytest.raises(EngineRefused, match="paused"):
+        await target.client.begin_update()
+    assert (await target.client.state()).update == "none"
+
+
+async def test_a_swap_undoes_what_a_dead_publisher_left(target: Target, other_model_dir: Path) -> None:
+    before = await target.client.checksum()
+    first, *_ = make_buckets(load_directory(other_model_dir), 4096)
+    await target.client.pause()
+    await target.client.begin_update()
+    await target.client.update_from_tensors(first.payload, "v000098")
+    with pytest.raises(ChecksumMismatch):
+        await swap(target.client, load_directory(other_model_dir), following(target.version), "0" * 64)
+    assert (await target.client.checksum(), await target.client.weight_version()) == (before, target.version)
+
+
 async def test_an_update_while_kv_is_kept_says_no_although_the_weights_changed(target: Target, other_model_dir: Path) -> None:
     """Why a swap pauses by retract: `in_place` keeps the KV cache of running requests, and a refused flush is no refusal."""
     before = await target.client.checksum()

@@ -120,11 +120,11 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
 
     @app.post("/begin_weight_update")
     async def begin() -> Response:
-        return outcome(*model.weights.begin())
+        return outcome(*model.weights.begin(paused=not model.unpaused.is_set()))
 
     @app.post("/end_weight_update")
     async def end() -> Response:
-        return outcome(*model.weights.end(paused=not model.unpaused.is_set()))
+        return outcome(*model.weights.end())
 
     @app.post("/update_weights_from_tensor")
     async def from_tensor(request: Request) -> Response:

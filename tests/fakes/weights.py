@@ -27,7 +27,9 @@ class Weights:
     _saved: dict[str, Any] = field(default_factory=dict)
     _saved_version: str = ""
 
-    def begin(self) -> Outcome:
+    def begin(self, paused: bool) -> Outcome:
+        if not paused:
+            return False, "weights are replaced only while generation is paused; call /pause_generation first"
         if self.is_open:
             return False, "a weight-update session is already open; call end_weight_update() first"
         if self.update == "none":
@@ -35,10 +37,10 @@ class Weights:
         self.is_open, self.update = True, "begun"
         return True, "Success"
 
-    def end(self, paused: bool) -> Outcome:
+    def end(self) -> Outcome:
         if not self.is_open:
             return False, "no weight-update session is open; call begin_weight_update() first"
-        self.is_open, self.update = False, "ended" if paused else "none"
+        self.is_open, self.update = False, "ended"
         return True, "Success"
 
     def load_payload(self, body: Mapping[str, Any], may_flush: bool) -> Outcome:

@@ -46,20 +46,20 @@ class PauseWatchdog:
         await original(manager, request)
 
     async def around_begin(self, original: Callable[..., Any], manager: Any, *args: Any) -> tuple[bool, str]:
-        """An update counts as begun as soon as it is asked for: when the answer is lost, weights may have changed."""
+        """Refuse an update of an engine that samples: its tokens would come from neither version."""
+        if not manager.is_pause:
+            return False, "weights are replaced only while generation is paused; call /pause_generation first"
         version = manager.config_value("weight_version")
-        self._arm(manager)
         success, message = await original(manager, *args)
         if success:
-            self.update, self._version = "begun", version
+            self._version = version if self.update == "none" else self._version
+            self.update = "begun"
         return success, message
 
     async def around_end(self, original: Callable[..., Any], manager: Any, *args: Any) -> tuple[bool, str]:
         success, message = await original(manager, *args)
         if success:
-            self.update = "ended" if manager.is_pause else "none"
-            if not manager.is_pause:
-                self._disarm()
+            self.update = "ended"
         return success, message
 
     async def around_check(self, original: Callable[..., Any], manager: Any, request: Any, *args: Any) -> Any:
@@ -77,10 +77,6 @@ class PauseWatchdog:
         await original(manager, request)
         self.update = "none"
         self._disarm()
-
-    def around_ready(self, original: Callable[..., bool], manager: Any) -> bool:
-        """An engine whose weights are being replaced takes no new requests, paused or not."""
-        return original(manager) and self.update == "none"
 
     def _arm(self, manager: Any) -> None:
         if self._timer is None:

@@ -44,7 +44,6 @@ def _register_http() -> None:
         f"{_TOKENIZER}.begin_weight_update": watchdog.around_begin,
         f"{_TOKENIZER}.end_weight_update": watchdog.around_end,
         f"{_TOKENIZER}.check_weights": watchdog.around_check,
-        f"{_TOKENIZER}.is_ready": watchdog.around_ready,
         f"{_TOKENIZER}._update_model_path_info": _keep_served_name,
     }
     _around(hooks)

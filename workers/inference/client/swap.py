@@ -61,14 +61,19 @@ async def swap(
 ) -> SwapReport:
     """Make the engine serve `weights` (a Hugging Face state dict, or a directory with safetensors) as `version`.
 
-    `expected` is the checksum to find; computed from `weights` before the pause where the caller has none.
+    `expected` is the checksum to find; computed from `weights` before the pause where the caller has none. One publisher at a
+    time is the caller's to ensure: what an earlier one left behind, paused or half updated, is undone first.
 
     Raises:
+        EngineUnreachable: before anything was changed.
         SwapFailed: the engine serves what it served before (`restored`), or cannot be reached.
         ChecksumMismatch: likewise; the engine held something else than the version.
     """
     started = time.monotonic()
     before = await _state(client)
+    if before.paused:
+        await _go_back(client, before.weight_version)
+        before = await _state(client)
     if isinstance(weights, Mapping):
         weights = without_tied_head(weights)
     if expected is None:
