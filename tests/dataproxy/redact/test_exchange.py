@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from dataproxy.redact import Exchange, RedactedExchange, RedactionFailed, Redactor, TokenBytes
+from dataproxy.redact import Exchange, RedactedExchange, RedactionFailed, Redactor, TokenBytes, findings
+from dataproxy.redact.spelling import find
 from tests.dataproxy.redact.encoder import MASK_ID, Encoder
 
 
@@ -64,6 +65,21 @@ def test_a_value_seen_only_in_the_tokens_goes_from_the_text_too(redactor: Redact
     )
     assert "4155550123" not in whole_text(redacted, encoder)
     assert [span.path for span in redacted.spans] == ["/request/messages/0/content/1/text"]
+
+
+@pytest.mark.parametrize("missed", ["text", "tokens"])
+def test_a_value_still_readable_at_the_end_is_refused(
+    redactor: Redactor, encoder: Encoder, monkeypatch: pytest.MonkeyPatch, missed: str
+) -> None:
+    # Nothing known gets this far, so the search that carries values over is made blind on one side.
+    blind = str if missed == "text" else bytes
+    monkeypatch.setattr(findings, "find", lambda text, forms: [] if isinstance(text, blind) else find(text, forms))
+    tool = {"name": "call", "arguments": "phone: 4155550123"} if missed == "tokens" else {"name": "4155550123"}
+    words = "the 4155550123 thing" if missed == "tokens" else "my phone: 4155550123"
+    call = exchange(encoder, "hello", rendered=words, tools=[tool])
+    with pytest.raises(RedactionFailed) as failure:
+        redactor.redact_exchange(call)
+    assert failure.value.reason == "leak"
 
 
 def test_what_templates_may_leave_out_need_not_be_in_the_tokens(redactor: Redactor, encoder: Encoder) -> None:

@@ -115,6 +115,19 @@ def test_each_choice_has_its_own_output_and_they_share_the_prompt(redactor: Reda
     assert [int(flags.any()) for flags in redacted.output_altered] == [0, 1]
 
 
+def test_what_one_choice_shows_in_the_prompt_is_masked_whatever_the_next_choice_says(redactor: Redactor, encoder: Encoder) -> None:
+    head, outputs = "Write to ana.smi", ["th@example.com", " nothing"]
+    redacted = redactor.redact_exchange(
+        Exchange(
+            request={"prompt": head},
+            response={"choices": [{"text": text} for text in outputs]},
+            prompt_ids=encoder.ids(head),
+            output_ids=[encoder.ids(text) for text in outputs],
+        )
+    )
+    assert redacted.prompt_ids is not None and "ana" not in encoder.text(redacted.prompt_ids)
+
+
 def test_an_answer_cut_off_inside_a_value_does_not_keep_its_beginning(redactor: Redactor, encoder: Encoder) -> None:
     question, answer = "My card is 4111 1111 1111 1111, repeat it", "Your card is 4111 1111 11"
     redacted = redactor.redact_exchange(

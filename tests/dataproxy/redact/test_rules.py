@@ -5,6 +5,7 @@ import random
 import pytest
 
 from bench.redact_cases import KINDS, cases, look_alike
+from dataproxy.redact import RedactionFailed
 from dataproxy.redact.detector import Detector
 
 
@@ -81,6 +82,11 @@ def test_a_look_alike_is_none(detector: Detector, text: str) -> None:
 def test_a_json_key_is_context_for_its_value(detector: Detector) -> None:
     assert detector.detect("4155550123") == ()
     assert [d.kind for d in detector.detect("4155550123", context="phone_number")] == ["PHONE"]
+
+
+def test_past_the_deadline_no_rule_is_tried_any_more(detector: Detector) -> None:
+    with pytest.raises(RedactionFailed, match="timeout"):
+        detector.detect("never seen before: late@example.com", deadline=0.0)
 
 
 def test_spellings_of_one_value_have_one_canonical_digest_and_other_tenants_another(detector: Detector) -> None:
