@@ -12,7 +12,7 @@ from atdp.rewards import Reward
 
 
 class TurnSpan(msgspec.Struct, frozen=True):
-    """The sampled tokens [start, end) of one choice of a model call inside a sequence, and the call's own effective reward if any."""
+    """The sampled tokens [start, end) of one choice of a model call, and the call's own effective reward if it has one."""
 
     event_id: str
     start: int
