@@ -109,9 +109,14 @@ class WorkerPoller:
 
 
 async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> None:
-    """Run ``action`` for ever, ``interval_s`` after each end."""
+    """Run ``action`` for ever, ``interval_s`` after each end, whatever it raises: a gateway that no longer learns of revoked keys
+    or dead workers would be worse than one that says what went wrong and asks again.
+    """
     while True:
-        await action()
+        try:
+            await action()
+        except Exception:  # noqa: BLE001  (logged with its traceback; nothing above could do better)
+            log.exception("a round of polling failed; the next comes in %s s", interval_s)
         await asyncio.sleep(interval_s)
 
 
