@@ -115,7 +115,7 @@ async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> No
     while True:
         try:
             await action()
-        except Exception:  # noqa: BLE001  (logged with its traceback; nothing above could do better)
+        except Exception:
             log.exception("a round of polling failed; the next comes in %s s", interval_s)
         await asyncio.sleep(interval_s)
 
