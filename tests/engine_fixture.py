@@ -19,7 +19,7 @@ from workers.inference.model import make_tiny
 TAP = Path(__file__).parent / "tap"
 MODEL_NAME = "tiny"
 FIRST_VERSION = "v000000"
-MAX_PAUSE_S = 8.0
+MAX_PAUSE_S = 12.0
 _START_LIMIT_S = 600.0
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from atdp import faults
-from workers.inference.client.buckets import BUCKET_BYTES, make_buckets
+from workers.inference.client.buckets import BUCKET_BYTES, Bucket, make_buckets
 from workers.inference.client.checksum import expected_checksum, without_tied_head
 from workers.inference.client.http import EngineClient, EngineState
 from workers.inference.errors import ChecksumMismatch, EngineRefused, EngineUnreachable, InferenceError, SwapFailed
@@ -78,9 +78,10 @@ async def swap(
         weights = without_tied_head(weights)
     if expected is None:
         expected = expected_checksum(weights, before.dtype)
+    source = weights if isinstance(weights, Path) else _Prepared.of(weights, bucket_bytes)
     paused = time.monotonic()
     try:
-        await _replace(client, weights, version, expected, bucket_bytes)
+        await _replace(client, source, version, expected)
         faults.point("swap.before_continue")
         await client.resume()
     except InferenceError as error:
@@ -104,22 +105,29 @@ async def swap(
     )
 
 
-async def _replace(
-    client: EngineClient,
-    weights: Mapping[str, torch.Tensor] | Path,
-    version: str,
-    expected: str,
-    bucket_bytes: int,
-) -> None:
+@dataclass(slots=True)
+class _Prepared:
+    """Buckets of which the first is packed already: the imports and the shared memory it takes cost no pause."""
+
+    first: Bucket | None
+    rest: Iterator[Bucket]
+
+    @staticmethod
+    def of(weights: Mapping[str, torch.Tensor], bucket_bytes: int) -> _Prepared:
+        buckets = make_buckets(weights, bucket_bytes)
+        return _Prepared(next(buckets, None), buckets)
+
+
+async def _replace(client: EngineClient, source: Path | _Prepared, version: str, expected: str) -> None:
     await client.pause("retract")
     await client.flush()
     await client.begin_update()
     faults.point("swap.after_begin")
-    if isinstance(weights, Path):
-        await client.update_from_disk(weights, version)
+    if isinstance(source, Path):
+        await client.update_from_disk(source, version)
         faults.point("swap.mid_tensors")
     else:
-        await _send(client, weights, version, bucket_bytes)
+        await _send(client, source, version)
     await client.end_update()
     found = await client.checksum()
     if found != expected:
@@ -129,12 +137,11 @@ async def _replace(
         raise SwapFailed(f"the engine says that it holds {serving}", restored=False)
 
 
-async def _send(client: EngineClient, weights: Mapping[str, torch.Tensor], version: str, bucket_bytes: int) -> None:
+async def _send(client: EngineClient, prepared: _Prepared, version: str) -> None:
     """All buckets; the last one carries the version, so that a half-sent update never bears its name."""
-    buckets = make_buckets(weights, bucket_bytes)
-    bucket = next(buckets, None)
+    bucket, prepared.first = prepared.first, None
     while bucket is not None:
-        following = next(buckets, None)
+        following = next(prepared.rest, None)
         await client.update_from_tensors(bucket.payload, version if following is None else None)
         faults.point("swap.mid_tensors")
         bucket = following
