@@ -13,7 +13,7 @@ def demo(
     arms: Annotated[
         str, typer.Option(help="Which to run, in order; control gives each answer another one's reward.")
     ] = "online,control",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm.")] = 16,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm.")] = 12,
     exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 120,
     model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = "smollm2",
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
