@@ -23,8 +23,8 @@ def applies() -> bool:
 def environment(base: Mapping[str, str], num_threads: int) -> dict[str, str]:
     """Return `base` with the profile added; `num_threads` bounds OpenMP in each process of the engine.
 
-    Passive waiting matters where a trainer shares the cores: OpenMP's default spins at every barrier, and two
-    spinning pools on two cores slow each other down tenfold.
+    Passive waiting matters where a trainer shares the cores: OpenMP's default spins at every barrier, which
+    takes time from the other's threads.
     """
     path = os.pathsep.join(entry for entry in (str(PATH), base.get("PYTHONPATH", "")) if entry)
     return {
