@@ -186,6 +186,16 @@ token_segment = Table(
     Column("output_altered", LargeBinary, nullable=False),
     ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_token_segment_event"),
     Index("ix_token_segment_trajectory", "tenant", "trajectory_id", "num_prompt"),
+    Index("ix_token_segment_full_digest", "tenant", "full_digest"),
+)
+
+key_spend = Table(
+    "key_spend",
+    metadata,
+    tenant_key(),
+    name("key_id", primary=True),
+    name("model", primary=True),
+    Column("picodollars", BigInteger, nullable=False),
 )
 
 eligibility = Table(
