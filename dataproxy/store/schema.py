@@ -195,7 +195,7 @@ key_spend = Table(
     tenant_key(),
     name("key_id", primary=True),
     name("model", primary=True),
-    Column("picodollars", BigInteger, nullable=False),
+    Column("nanodollars", BigInteger, nullable=False),
 )
 
 eligibility = Table(

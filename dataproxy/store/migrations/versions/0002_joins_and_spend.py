@@ -15,6 +15,6 @@ def upgrade() -> None:
         sa.Column("tenant", sa.String(length=128), nullable=False),
         sa.Column("key_id", sa.String(length=128), nullable=False),
         sa.Column("model", sa.String(length=128), nullable=False),
-        sa.Column("picodollars", sa.BigInteger(), nullable=False),
+        sa.Column("nanodollars", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "key_id", "model", name=op.f("pk_key_spend")),
     )
