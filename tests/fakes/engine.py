@@ -1,7 +1,7 @@
 """A scripted fake engine that speaks SGLang's HTTP contract; real SGLang passes the same conformance suite.
 
-Use ``FakeEngine().serve()`` for a real server on a free port. ``script`` replaces the answer to chat calls by raw pieces, for
-tests of what engines do when they misbehave. Every chat call is kept in ``calls``.
+Use ``FakeEngine().serve()`` for a real server on a free port. It answers all four dialects; ``script`` replaces the answer to
+generating calls by raw pieces, for tests of what engines do when they misbehave. Every generating call is kept in ``calls``.
 """
 
 import json
@@ -13,8 +13,13 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
-from tests.fakes.engine_chat import Call, ChatHandler, Script
-from tests.fakes.generation import Model
+from tests.fakes.dialects.call import Dialect, Refused
+from tests.fakes.dialects.chat import Chat
+from tests.fakes.dialects.completions import Completions
+from tests.fakes.dialects.messages import Messages
+from tests.fakes.dialects.responses import Responses
+from tests.fakes.engine_chat import Call, CallHandler, Script
+from tests.fakes.generation import Model, encode, render
 from tests.fakes.serving import serve
 from workers.inference.client.http import RESTORE_ACTION
 from workers.inference.middleware import RecordMiddleware
@@ -22,12 +27,13 @@ from workers.inference.middleware import RecordMiddleware
 
 @dataclass
 class FakeEngine:
-    """State and knobs of one fake engine. ``disconnects`` counts chat calls whose client went away."""
+    """State and knobs of one fake engine. ``disconnects`` counts calls whose client went away."""
 
     model_name: str = "tiny"
     model: Model = field(default_factory=Model)
     script: Script | None = None
     is_ready: bool = True
+    responses: Responses = field(default_factory=Responses)
     calls: list[Call] = field(default_factory=list)
     disconnects: int = 0
 
@@ -42,11 +48,14 @@ class FakeEngine:
         control = FastAPI()
         _add_information(control, self)
         _add_control(control, self)
-        chat = ChatHandler(self)
+        dialects: dict[str, Dialect] = {"/v1/chat/completions": Chat(), "/v1/completions": Completions()}
+        dialects |= {"/v1/responses": self.responses, "/v1/messages": Messages()}
+        _add_side_routes(control, self)
+        calls = CallHandler(self, dialects)
 
         async def dispatch(scope: Any, receive: Any, send: Any) -> None:
-            is_chat = scope["type"] == "http" and scope["path"] == "/v1/chat/completions"
-            await (chat if is_chat else control)(scope, receive, send)
+            is_call = scope["type"] == "http" and scope["path"] in dialects
+            await (calls if is_call else control)(scope, receive, send)
 
         return RecordMiddleware(dispatch, lambda record: None)
 
@@ -84,6 +93,32 @@ def _add_information(app: FastAPI, engine: FakeEngine) -> None:
     @app.get("/v1/loads")
     async def loads() -> Any:
         return {"loads": [{"dp_rank": 0, "num_running_reqs": len(engine.model.running), "num_waiting_reqs": 0}]}
+
+
+def _add_side_routes(app: FastAPI, engine: FakeEngine) -> None:
+    @app.post("/v1/messages/count_tokens")
+    async def count_tokens(request: Request) -> Response:
+        dialect = Messages()
+        try:
+            chat = dialect.as_chat({"max_tokens": 1, **await request.json()})
+        except Refused as refusal:
+            return JSONResponse(dialect.error(refusal.status, str(refusal)), refusal.status)
+        return JSONResponse({"input_tokens": len(render(chat["messages"]))})
+
+    @app.post("/v1/embeddings")
+    async def embeddings(request: Request) -> Any:
+        body = await request.json()
+        given = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        data = [{"object": "embedding", "index": at, "embedding": [float(len(text)), 0.5]} for at, text in enumerate(given)]
+        num_tokens = sum(len(encode(text)) for text in given)
+        usage = {"prompt_tokens": num_tokens, "total_tokens": num_tokens}
+        return {"object": "list", "data": data, "model": body["model"], "usage": usage}
+
+    @app.get("/v1/responses/{response_id}")
+    @app.post("/v1/responses/{response_id}/cancel")
+    async def stored(response_id: str) -> Response:
+        status, body = engine.responses.retrieve(response_id)
+        return JSONResponse(body, status)
 
 
 def _add_control(app: FastAPI, engine: FakeEngine) -> None:

@@ -1,11 +1,12 @@
-"""The fake engine's chat completions, streamed and not, in SGLang's bytes. A raw script takes its place where a test sets one."""
+"""The fake engine's generating calls, in the dialect of their path. A raw script takes an answer's place where a test sets one."""
 
 import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.fakes.generation import Sample, recorder, render
+from tests.fakes.dialects.call import Dialect, Refused, Running, send_json
+from tests.fakes.generation import recorder
 from workers.inference.middleware import SCOPE_KEY
 
 if TYPE_CHECKING:
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Call:
-    """A chat call as it arrived."""
+    """A generating call as it arrived."""
 
     headers: dict[str, str]
     body: bytes
+    path: str = "/v1/chat/completions"
 
 
 @dataclass
@@ -31,11 +33,12 @@ class Script:
     cut: bool = False
 
 
-class ChatHandler:
-    """ASGI application for POST /v1/chat/completions."""
+class CallHandler:
+    """ASGI application for the paths of ``dialects``."""
 
-    def __init__(self, engine: "FakeEngine") -> None:
+    def __init__(self, engine: "FakeEngine", dialects: dict[str, Dialect]) -> None:
         self._engine = engine
+        self._dialects = dialects
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         body, more = b"", True
@@ -43,7 +46,8 @@ class ChatHandler:
             message = await receive()
             body += message.get("body", b"")
             more = message.get("more_body", False)
-        self._engine.calls.append(Call({k.decode(): v.decode("latin-1") for k, v in scope["headers"]}, body))
+        headers = {k.decode(): v.decode("latin-1") for k, v in scope["headers"]}
+        self._engine.calls.append(Call(headers, body, scope["path"]))
         watcher = asyncio.ensure_future(self._watch(receive, asyncio.current_task()))
         try:
             await self._answer(scope, body, send)
@@ -60,109 +64,32 @@ class ChatHandler:
         if self._engine.script is not None:
             await play(self._engine.script, send)
             return
+        dialect, order = self._dialects[scope["path"]], scope.get(SCOPE_KEY)
         try:
-            body = json.loads(raw)
-            assert isinstance(body["messages"], list)
-        except (ValueError, KeyError, AssertionError) as error:
-            problem = {"object": "error", "message": repr(error), "type": "Bad Request", "param": None, "code": 400}
-            await send_json(send, 400, problem)
+            call = self._admit(dialect, raw, order)
+        except Refused as refusal:
+            await send_json(send, refusal.status, dialect.error(refusal.status, str(refusal)))
             return
-        order = scope.get(SCOPE_KEY)
-        rid = (order.rid if order is not None else None) or body.get("rid") or f"fake-{len(self._engine.calls)}"
-        if rid in self._engine.model.running:
-            await send_json(
-                send, 400, {"object": "error", "message": f"Duplicate request ID {rid}", "type": "Bad Request", "code": 400}
-            )
-            return
-        self._engine.model.running[rid] = asyncio.Event()
+        self._engine.model.running[call.rid] = asyncio.Event()
         try:
             if order is not None and order.wants_record:
-                order.record = recorder(rid, body)
-            await (self._stream if body.get("stream") else self._whole)(rid, body, order, send)
+                order.record = recorder(call.rid, call.chat)
+            await (dialect.stream if call.body.get("stream") else dialect.whole)(call, send)
         finally:
-            del self._engine.model.running[rid]
+            del self._engine.model.running[call.rid]
 
-    async def _stream(self, rid: str, body: dict[str, Any], order: Any, send: Any) -> None:
-        head = {"id": rid, "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
-        headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-
-        async def event(choice: dict[str, Any]) -> None:
-            await send_event(send, {**head, "choices": [choice], "usage": None})
-
-        finished: list[Sample] = []
-        for index in range(body.get("n", 1)):
-            await event(chunk(index, {"role": "assistant", "content": ""}, None))
-            pending = b""
-            async for sample, byte in self._engine.model.sample(rid, body, index):
-                pending += byte
-                text, pending = decodable(pending, sample.finish_reason is not None)
-                if text:
-                    await event(chunk(index, {"role": None, "content": text}, None))
-            finished.append(sample)
-            note_output(order, sample)
-        for sample in finished:  # all at the end, as SGLang does
-            await event(chunk(sample.index, {"role": None, "content": None}, sample.finish_reason))
-        if (body.get("stream_options") or {}).get("include_usage"):
-            await send_event(send, {**head, "choices": [], "usage": usage(body, sum(len(sample.ids) for sample in finished))})
-        await send({"type": "http.response.body", "body": b"data: [DONE]\n\n", "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _whole(self, rid: str, body: dict[str, Any], order: Any, send: Any) -> None:
-        choices, num_tokens = [], 0
-        for index in range(body.get("n", 1)):
-            pieces = [piece async for piece in self._engine.model.sample(rid, body, index)]
-            sample, text = pieces[-1][0], b"".join(byte for _, byte in pieces)
-            num_tokens += len(sample.ids)
-            note_output(order, sample)
-            message = {"role": "assistant", "content": text.decode(errors="replace"), "reasoning_content": None}
-            choices.append(
-                {"index": index, "message": message, "logprobs": None, "finish_reason": sample.finish_reason, "matched_stop": None}
-            )
-        answer = {"id": rid, "object": "chat.completion", "created": 1, "model": body["model"], "choices": choices}
-        await send_json(
-            send, 200, {**answer, "usage": usage(body, num_tokens), "metadata": {"weight_version": self._engine.model.version}}
-        )
-
-
-def note_output(order: Any, sample: Sample) -> None:
-    """Put a finished choice into the record, if one is wanted."""
-    if order is not None and order.record is not None:
-        order.record.on_output(sample.index, sample.output())
-
-
-def chunk(index: int, delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
-    """One choice of a streamed chunk."""
-    delta = {**delta, "reasoning_content": None}
-    return {"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason, "matched_stop": None}
-
-
-def usage(body: dict[str, Any], num_output: int) -> dict[str, int]:
-    """Token counts."""
-    num_prompt = len(render(body["messages"]))
-    return {"prompt_tokens": num_prompt, "total_tokens": num_prompt + num_output, "completion_tokens": num_output}
-
-
-def decodable(pending: bytes, last: bool) -> tuple[str, bytes]:
-    """The text that is whole so far, and the bytes of a character that is not."""
-    try:
-        return pending.decode(), b""
-    except UnicodeDecodeError:
-        return (pending.decode(errors="replace"), b"") if last else ("", pending)
-
-
-async def send_event(send: Any, data: dict[str, Any]) -> None:
-    """One server-sent event in one write, compact as SGLang's."""
-    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
-    await send({"type": "http.response.body", "body": f"data: {text}\n\n".encode(), "more_body": True})
-
-
-async def send_json(send: Any, status: int, data: dict[str, Any]) -> None:
-    """A JSON answer."""
-    body = json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    def _admit(self, dialect: Dialect, raw: bytes, order: Any) -> Running:
+        try:
+            body = json.loads(raw)
+        except ValueError as error:
+            raise Refused(repr(error)) from error
+        if not isinstance(body, dict):
+            raise Refused("the body is not a JSON object")
+        chat = dialect.as_chat(body)
+        rid = (order.rid if order is not None else None) or body.get("rid") or f"{dialect.prefix}fake-{len(self._engine.calls)}"
+        if rid in self._engine.model.running:
+            raise Refused(f"Duplicate request ID {rid}")
+        return Running(rid, {"model": self._engine.model_name, **body}, chat, self._engine.model, order)
 
 
 async def play(script: Script, send: Any) -> None:

@@ -35,6 +35,7 @@ class Sample:
     logprobs: list[float] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     finish_reason: str | None = None
+    matched: str | None = None
 
     def output(self) -> dict[str, Any]:
         """The same in the shape of SGLang's outputs."""
@@ -91,7 +92,7 @@ class Model:
     async def sample(self, rid: str, body: dict[str, Any], index: int) -> AsyncIterator[tuple[Sample, bytes]]:
         """Choice ``index`` after each token, and the token's byte; the last has a finish reason and may have no byte."""
         sample, stopped = Sample(index), self.running[rid]
-        reply = self.reply(body).encode()
+        reply, matched, num_silent = stopped_at(self.reply(body), body.get("stop"))
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(reply) + 1
         for at, byte in enumerate([*reply, None]):
             if at and self.token_gate is not None:
@@ -105,16 +106,27 @@ class Model:
             sample.ids.append(STOP_ID if byte is None else VOCABULARY_OFFSET + byte)
             sample.logprobs.append(-(at + 1) / 100)
             sample.versions.append(self.weights.version)
-            sample.finish_reason = "stop" if byte is None else ("length" if at + 1 == limit else None)
-            yield sample, b"" if byte is None else bytes([byte])
+            is_stop = byte is None or (matched is not None and at + 1 == len(reply))
+            sample.finish_reason = "stop" if is_stop else ("length" if at + 1 == limit else None)
+            sample.matched = matched if is_stop else None
+            yield sample, b"" if byte is None or at >= len(reply) - num_silent else bytes([byte])
             if sample.finish_reason:
                 return
 
 
+def stopped_at(reply: str, stop: str | list[str] | None) -> tuple[bytes, str | None, int]:
+    """The reply up to the end of its first stop string, that string, and how many of its last bytes are not told."""
+    found = [(at, word) for word in ([stop] if isinstance(stop, str) else stop or []) if (at := reply.find(word)) >= 0]
+    if not found:
+        return reply.encode(), None, 0
+    at, word = min(found)
+    return reply[: at + len(word)].encode(), word, len(word.encode())
+
+
 def recorder(rid: str, body: dict[str, Any]) -> Recorder:
     """A record that has the prompt and the sampling parameters, as SGLang would have filled them in."""
-    made = Recorder(rid, body["model"], "fake")
-    made.expect(body.get("n", 1))
+    made = Recorder(rid, body.get("model", "tiny"), "fake")
+    made.expect(body.get("n") or 1)
     defaults = {"temperature": 1.0, "top_p": 1.0, "top_k": 1 << 30, "min_p": 0.0, "logit_bias": None, "ignore_eos": False}
     penalties = {"frequency_penalty": 0.0, "presence_penalty": 0.0, "repetition_penalty": 1.0}
     lengths = {"max_new_tokens": body.get("max_tokens"), "min_new_tokens": 0, "stop_strs": body.get("stop"), "stop_token_ids": None}

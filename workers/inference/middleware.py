@@ -1,9 +1,9 @@
 """Puts the record into the engine's HTTP answer, and leaves every other byte as SGLang wrote it.
 
-Owns the reading of our request headers and the place of the record: in a stream one event of its own before the chunk
-that carries the last `finish_reason`, in a JSON body one last top-level field. Pure ASGI: it does not import SGLang, so
-the fake engine of the tests uses it too. Not owned: the record's content (`record`). Place in the path: step 1, outermost in
-the engine's HTTP process. A request without our headers passes through untouched.
+Owns the reading of our request headers and the place of the record, in every dialect: in a stream one event of its own before
+the one that ends the answer (`ENDINGS`), in a JSON body one last top-level field. Pure ASGI: it does not import SGLang, so
+the fake engine of the tests uses it too. Not owned: the record's content (`record`), the dialects' own repairs (`dialects`). Place
+in the path: step 1, outermost in the engine's HTTP process. A request without our headers passes through untouched.
 """
 
 from __future__ import annotations
@@ -28,8 +28,31 @@ CACHE_SALT_HEADER: Final = b"x-headrace-cache-salt"
 EVENT_PREFIX: Final = b"event: headrace.record\ndata: "
 JSON_FIELD: Final = b',"headrace_record":'
 
-FINISH_MARKERS: Final = {"/v1/chat/completions": b'"finish_reason":"'}
-"""Path → bytes that only a chunk with a finish reason holds: inside JSON strings the quotes would be escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a dialect's stream says that it is over: bytes that one event begins with, or that one event a choice holds."""
+
+    begins: tuple[bytes, ...] = ()
+    holds: bytes = b""
+
+    def count(self, event: bytes) -> int:
+        """Of how many choices `event` is the end; all of them where the dialect has one answer."""
+        return event.count(self.holds) if self.holds else int(event.startswith(self.begins))
+
+
+_FINISH_REASON: Final = Ending(holds=b'"finish_reason":"')  # inside a JSON string its quotes would be escaped
+
+ENDINGS: Final = {
+    "/v1/chat/completions": _FINISH_REASON,
+    "/v1/completions": _FINISH_REASON,
+    "/v1/responses": Ending(
+        (b"event: response.completed\n", b"event: response.incomplete\n", b"event: response.failed\n"),
+    ),
+    "/v1/messages": Ending((b"event: message_delta\n", b"event: error\n")),
+}
+"""The paths whose answers carry a record."""
 
 
 @dataclass(slots=True)
@@ -47,7 +70,7 @@ class Order:
         ours = {name: value.decode("latin-1") for name, value in scope["headers"] if name.startswith(b"x-headrace-")}
         if not ours:
             return None
-        wants_record = ours.get(RECORD_HEADER) == "1" and scope["path"] in FINISH_MARKERS
+        wants_record = ours.get(RECORD_HEADER) == "1" and scope["path"] in ENDINGS
         return Order(ours.get(RID_HEADER), ours.get(CACHE_SALT_HEADER), wants_record)
 
 
@@ -64,7 +87,7 @@ class RecordMiddleware:
             await self._app(scope, receive, send)
             return
         scope[SCOPE_KEY] = order
-        writer = _AnswerWriter(order, FINISH_MARKERS[scope["path"]], send).send if order.wants_record else send
+        writer = _AnswerWriter(order, ENDINGS[scope["path"]], send).send if order.wants_record else send
         try:
             await self._app(scope, receive, writer)
         finally:
@@ -75,9 +98,9 @@ class RecordMiddleware:
 class _AnswerWriter:
     """Watches the messages of one answer and adds the record where it belongs."""
 
-    def __init__(self, order: Order, marker: bytes, send: Send) -> None:
+    def __init__(self, order: Order, ending: Ending, send: Send) -> None:
         self._order = order
-        self._marker = marker
+        self._ending = ending
         self._send = send
         self._is_stream = False
         self._held: Message | None = None
@@ -106,9 +129,11 @@ class _AnswerWriter:
 
     async def _stream_part(self, message: Message) -> None:
         recorder = self._order.record
-        if recorder is not None and recorder.finished and self._marker in message["body"]:
-            self._num_finished += 1
-            record = recorder.encode() if self._num_finished == recorder.num_choices else None
+        num_finished = self._ending.count(message["body"])
+        if recorder is not None and num_finished:
+            self._num_finished += num_finished
+            is_last = self._num_finished == (recorder.num_choices if self._ending.holds else 1)
+            record = recorder.encode() if is_last else None
             if record is not None:
                 event = EVENT_PREFIX + record + b"\n\n"
                 await self._send({"type": "http.response.body", "body": event, "more_body": True})
