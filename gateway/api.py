@@ -1,4 +1,4 @@
-"""Every route but the hot one, on FastAPI: models, feedback, health, readiness, metrics. Errors in OpenAI's form."""
+"""Every route but the hot one, on FastAPI: models, feedback, health, readiness, metrics. Errors in the path's form."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,16 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
-from gateway.answers import error_body, error_headers
+from gateway.answers import error_headers
 from gateway.bodies import read_body
+from gateway.dialects.forms import form_of
 from gateway.errors import ClientLeft, Refused
 from gateway.feedback import relay_feedback
-from gateway.headers import agent_headers, header
+from gateway.headers import agent_headers, credential, header
 from gateway.models import list_models
 from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, repeat, sweep
 from gateway.state import Gateway
+from gateway.stored import add_stored
 
 
 def create_api(gateway: Gateway) -> FastAPI:
@@ -34,10 +36,12 @@ def create_api(gateway: Gateway) -> FastAPI:
         if gateway.running:  # cancelled, and about to record how they ended
             await asyncio.wait(gateway.running, timeout=2 * gateway.settings.control_timeout_s)
         gateway.pool.close()
+        gateway.admission.close()
         await asyncio.to_thread(gateway.journal.close)
 
     api = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     _add_calls(api, gateway)
+    add_stored(api, gateway)
     _add_operations(api, gateway)
     _add_errors(api)
     return api
@@ -46,7 +50,7 @@ def create_api(gateway: Gateway) -> FastAPI:
 def _add_calls(api: FastAPI, gateway: Gateway) -> None:
     @api.get("/v1/models")
     async def models(request: Request) -> Response:
-        identity = await gateway.keys.caller(header(request.scope["headers"], b"authorization"))
+        identity = await gateway.keys.caller(credential(request.scope["headers"]))
         return Response(await list_models(gateway, identity), media_type="application/json")
 
     @api.post("/v1/feedback")
@@ -85,8 +89,8 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
 
 def _add_errors(api: FastAPI) -> None:
     @api.exception_handler(Refused)
-    async def refused(_: Request, error: Refused) -> Response:
-        response = Response(error_body(error), error.status)
+    async def refused(request: Request, error: Refused) -> Response:
+        response = Response(form_of(request.url.path).body(error, ""), error.status)
         response.raw_headers += error_headers(error)
         return response
 

@@ -1,13 +1,15 @@
-"""Puts one gateway together: the hot route on raw ASGI in front, everything else on FastAPI behind it."""
+"""Puts one gateway together: the hot routes on raw ASGI in front, everything else on FastAPI behind them."""
 
 from collections.abc import Callable
 
 from fastapi import FastAPI
 
 from dataproxy.keyfiles import KeyFiles
+from gateway.admission import Admission, Board, QueueBounds
 from gateway.answers import Receive, Scope, Send
 from gateway.api import create_api
-from gateway.chat import CHAT_PATH, ChatRoute
+from gateway.calls import CallRoute
+from gateway.dialects import BY_PATH
 from gateway.exchange import ExchangeJournal
 from gateway.keys import KeyTable
 from gateway.sessions import SessionNamer
@@ -28,6 +30,7 @@ def create_gateway(settings: Settings, journal: ExchangeJournal) -> Gateway:
     """
     files = KeyFiles(settings.config_dir.expanduser())
     secret = files.tenant_secret()
+    data_dir = settings.data_dir.expanduser()
     return Gateway(
         settings=settings,
         mac_secret=files.mac(),
@@ -38,7 +41,19 @@ def create_gateway(settings: Settings, journal: ExchangeJournal) -> Gateway:
         pool=Pool(settings.connect_timeout_s),
         workers=[Worker(url) for url in settings.engine_urls],
         origins={url: Origin.parse(url) for url in settings.engine_urls},
-        dataproxy=Origin.unix(settings.data_dir.expanduser() / "run" / "dataproxy.sock"),
+        dataproxy=Origin.unix(data_dir / "run" / "dataproxy.sock"),
+        admission=Admission(Board(data_dir / "gateway"), queue_bounds(settings)),
+    )
+
+
+def queue_bounds(settings: Settings) -> QueueBounds:
+    """The bounds of the fair queue out of the settings."""
+    return QueueBounds(
+        settings.max_waiting,
+        settings.max_waiting_per_key,
+        settings.max_wait_s,
+        settings.max_swap_wait_s,
+        settings.tenant_max_concurrency,
     )
 
 
@@ -47,7 +62,7 @@ class App:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self._chat = ChatRoute(gateway)
+        self._calls = CallRoute(gateway)
         self._api: FastAPI = create_api(gateway)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -59,8 +74,8 @@ class App:
                 session, _, rest = path[len(_SESSION_PREFIX) :].partition("/")
                 path = f"/{rest}"
                 scope = {**scope, "path": path}
-            if path == CHAT_PATH:
-                await self._chat(scope, receive, send, session)
+            if dialect := BY_PATH.get(path):
+                await self._calls(dialect, scope, receive, send, session)
                 return
         await self._api(scope, receive, send)
 

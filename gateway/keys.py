@@ -17,6 +17,16 @@ from gateway.errors import Refused
 _CALLERS = frozenset(("agent", "admin"))
 
 
+class KeyLimits(msgspec.Struct, frozen=True):
+    """What a key may use; None: no limit. ``used_tokens`` is what the data proxy has counted against the budget so far."""
+
+    max_concurrency: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    budget_tokens: int | None = None
+    used_tokens: int = 0
+
+
 class KeyRow(msgspec.Struct, frozen=True):
     """One row of ``GET /v1/keys/table``; ``key_hash`` is the SHA-256 (hex) of the whole key. No models: all of them."""
 
@@ -29,11 +39,15 @@ class KeyRow(msgspec.Struct, frozen=True):
     record: bool
     revoked: bool
     expires_us: int | None
+    limits: KeyLimits | None = None
 
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """Who calls. ``cache_salt`` keeps the tenant's prefix cache apart from others'; empty ``models`` means all."""
+    """Who calls. ``cache_salt`` keeps the tenant's prefix cache apart from others'; empty ``models`` means all.
+
+    ``limits`` is None for a key without any.
+    """
 
     key_id: str
     tenant: str
@@ -43,6 +57,7 @@ class Identity:
     record: bool
     expires_us: int | None
     cache_salt: bytes
+    limits: KeyLimits | None = None
 
     def may_use(self, model: str) -> bool:
         """Whether the key is good for ``model``."""
@@ -81,7 +96,7 @@ class KeyTable:
     def _identity(self, row: KeyRow) -> Identity:
         salt = hmac.digest(self._secret, b"cache-salt\0" + row.tenant.encode(), hashlib.sha256).hex()[:32].encode()
         models = frozenset(row.models)
-        return Identity(row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt)
+        return Identity(row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt, row.limits)
 
     async def caller(self, authorization: bytes) -> Identity:
         """The holder of the bearer key in ``authorization``, who may use models.

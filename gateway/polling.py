@@ -30,6 +30,16 @@ class _ModelList(msgspec.Struct):
     data: list[_Model]
 
 
+class _Load(msgspec.Struct):
+    num_running_reqs: int = 0
+    num_waiting_reqs: int = 0
+    max_running_requests: int = 0
+
+
+class _Loads(msgspec.Struct):
+    loads: list[_Load] = []
+
+
 async def refresh_keys(gateway: Gateway) -> None:
     """Fetch the key table.
 
@@ -77,6 +87,7 @@ class WorkerPoller:
         async with asyncio.TaskGroup() as group:
             for worker in self._gateway.workers:
                 group.create_task(self._check(worker))
+        self._gateway.admission.watch(self._gateway.workers)
 
     async def _check(self, worker: Worker) -> None:
         before = worker.health
@@ -84,6 +95,7 @@ class WorkerPoller:
             ready = await self._get(worker, "/ready")
             if not worker.models or before is Health.DOWN:
                 await self._learn_models(worker)
+            await self._learn_load(worker)
         except (UpstreamError, msgspec.DecodeError) as error:
             self._failures[worker.url] += 1
             if self._failures[worker.url] >= _MAX_FAILURES:
@@ -103,6 +115,13 @@ class WorkerPoller:
         gateway = self._gateway
         return await fetch(gateway.pool, gateway.origins[worker.url], Request("GET", path, []), gateway.settings.control_timeout_s)
 
+    async def _learn_load(self, worker: Worker) -> None:
+        """How many it runs and may run, over its ranks; an engine without ``/v1/loads`` is taken at the setting's word."""
+        answer = await self._get(worker, "/v1/loads?include=core")
+        loads = msgspec.json.decode(answer.body, type=_Loads).loads if answer.status == 200 else []
+        most = sum(load.max_running_requests for load in loads)
+        worker.max_running = most or self._gateway.settings.worker_max_running
+
     async def _learn_models(self, worker: Worker) -> None:
         answer = await self._get(worker, "/v1/models")
         worker.models = frozenset(model.id for model in msgspec.json.decode(answer.body, type=_ModelList).data)
@@ -121,5 +140,6 @@ async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> No
 
 
 async def sweep(gateway: Gateway) -> None:
-    """Enforce the time limits of exchanges with the engine."""
+    """Enforce the time limits of exchanges with the engine, and of those who wait for one."""
     gateway.pool.sweep()
+    gateway.admission.sweep()

@@ -53,6 +53,18 @@ class Settings(BaseSettings):
     """Longest small call: readiness, key table, feedback, abort."""
     keys_wait_s: Seconds = 5.0
     """How long a call waits for the first key table after a start; beyond it 503."""
+    max_waiting: int = Field(1024, ge=0)
+    """Most calls that wait for a worker; beyond them 429."""
+    max_waiting_per_key: int = Field(256, ge=0)
+    """Most calls of one key that wait."""
+    max_wait_s: Seconds = 60.0
+    """Longest wait for a worker, not counting swaps of weights; beyond it 429."""
+    max_swap_wait_s: Seconds = 300.0
+    """Longest wait, a swap of weights included."""
+    tenant_max_concurrency: int | None = Field(None, ge=1)
+    """Most calls that one tenant runs at once; more wait. None: no limit."""
+    worker_max_running: int | None = Field(None, ge=1)
+    """Calls that a worker runs at once where it does not say so itself; more wait in the fair queue. None: no limit."""
     drain_timeout_s: int = Field(30, ge=1)
     """How long running answers may go on after SIGTERM."""
     user_is_session: bool = False

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from gateway.admission import Admission
 from gateway.exchange import ExchangeJournal
 from gateway.keys import KeyTable
 from gateway.metrics import Metrics
@@ -17,7 +18,7 @@ from router.workers import Health, Worker
 class Gateway:
     """``mac_secret`` mints completion ids; ``origins`` is where each worker's URL leads; ``dataproxy`` is its socket.
 
-    ``running`` are the tasks of the calls in flight.
+    ``moved`` is where stored answers are that bear another worker's mark (see ``placement``); ``running`` are the tasks of the calls in flight.
     """
 
     settings: Settings
@@ -30,7 +31,9 @@ class Gateway:
     workers: list[Worker]
     origins: dict[str, Origin]
     dataproxy: Origin
+    admission: Admission
     metrics: Metrics = field(default_factory=Metrics)
+    moved: dict[str, str] = field(default_factory=dict)
     running: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property

@@ -31,6 +31,8 @@ class Worker:
     health: Health = Health.DOWN
     num_in_flight: int = 0
     models: frozenset[str] = field(default_factory=frozenset)
+    max_running: int | None = None
+    """Calls that it runs at once, by its own word; more would wait inside it. None: it does not say."""
 
     @contextmanager
     def serving(self) -> Iterator[None]:
