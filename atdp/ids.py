@@ -10,9 +10,12 @@ import os
 import time
 from typing import Final
 
-_PREFIX: Final = "chatcmpl-"
+PREFIXES: Final = ("chatcmpl-", "cmpl-", "resp_", "msg_")
+"""What a completion id begins with: the dialect's own, so that agents take the id for one of their kind."""
+
 _EVENT_HEX: Final = 32
 _MAC_HEX: Final = 16
+_HEX: Final = frozenset("0123456789abcdef")
 
 
 def new_event_id() -> str:
@@ -23,19 +26,31 @@ def new_event_id() -> str:
     return f"{value | random & 0x3FFFFFFFFFFFFFFF:032x}"
 
 
-def mint_completion_id(secret: bytes, tenant: str, event_id: str) -> str:
-    """The completion id of ``event_id`` for ``tenant``: ``chatcmpl-`` + event id + 16 hex digits of HMAC-SHA256."""
-    return f"{_PREFIX}{event_id}{_mac(secret, tenant, event_id)}"
+def mint_completion_id(secret: bytes, tenant: str, event_id: str, prefix: str = "chatcmpl-") -> str:
+    """The completion id of ``event_id`` for ``tenant``: ``prefix`` + event id + 16 hex digits of HMAC-SHA256."""
+    return f"{prefix}{event_id}{_mac(secret, tenant, event_id)}"
 
 
 def verify_completion_id(secret: bytes, tenant: str, completion_id: str) -> str | None:
-    """The event id inside a completion id that ``tenant`` was given, or None if it is forged or another tenant's."""
-    body = completion_id.removeprefix(_PREFIX)
-    if len(body) != _EVENT_HEX + _MAC_HEX or not completion_id.startswith(_PREFIX):
+    """The event id inside a completion id that ``tenant`` was given, or None if it is forged or another tenant's.
+
+    The prefix is no part of what is proven: whatever dialect an id came in, it names the same event.
+    """
+    prefix = next((one for one in PREFIXES if completion_id.startswith(one)), None)
+    if prefix is None or not completion_id.isascii() or len(completion_id) != len(prefix) + _EVENT_HEX + _MAC_HEX:
         return None
+    body = completion_id[len(prefix) :]
     event_id, mac = body[:_EVENT_HEX], body[_EVENT_HEX:]
     expected = _mac(secret, tenant, event_id)
     return event_id if hmac.compare_digest(mac.encode(), expected.encode()) else None
+
+
+def event_id_in(completion_id: str) -> str | None:
+    """The event id inside a completion id of any tenant, unproven: look it up inside a tenant only. None for anything else."""
+    prefix = next((one for one in PREFIXES if completion_id.startswith(one)), None)
+    body = completion_id.removeprefix(prefix or "")
+    is_minted = prefix is not None and len(body) == _EVENT_HEX + _MAC_HEX and _HEX.issuperset(body)
+    return body[:_EVENT_HEX] if is_minted else None
 
 
 def _mac(secret: bytes, tenant: str, event_id: str) -> str:

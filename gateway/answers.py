@@ -1,10 +1,9 @@
-"""The gateway's own answers on raw ASGI: errors in OpenAI's form, with ``x-headrace-error`` and what to do next."""
+"""The gateway's own answers on raw ASGI: errors in the dialect's form, with ``x-headrace-error``."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-import msgspec
-
+from gateway.dialects.forms import ErrorForm
 from gateway.errors import Refused
 from gateway.upstream.connection import Headers
 
@@ -12,28 +11,6 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-
-_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
-
-
-class ErrorBody(msgspec.Struct, frozen=True):
-    """OpenAI's error object."""
-
-    message: str
-    type: str
-    param: str | None
-    code: str
-
-
-def error_body(error: Refused) -> bytes:
-    """``{"error": {"message", "type", "param", "code"}}``."""
-    kind = _TYPES.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
-    return msgspec.json.encode({"error": ErrorBody(error.message, kind, error.param, error.code)})
-
-
-def error_event(error: Refused) -> bytes:
-    """The same as a server-sent event, for a stream that has begun."""
-    return b"data: " + error_body(error) + b"\n\n"
 
 
 def error_headers(error: Refused) -> Headers:
@@ -53,6 +30,6 @@ async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> 
     await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
-async def send_error(send: Send, error: Refused, extra: Headers) -> None:
+async def send_error(send: Send, error: Refused, form: ErrorForm, request_id: str, extra: Headers) -> None:
     """``error`` as a whole answer."""
-    await send_whole(send, error.status, [*error_headers(error), *extra], error_body(error))
+    await send_whole(send, error.status, [*error_headers(error), *extra], form.body(error, request_id))

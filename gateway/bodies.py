@@ -6,7 +6,7 @@ The HTTP server in front undoes chunked framing and answers Expect.
 import asyncio
 import zlib
 
-from gateway.answers import Message, Receive, Send, error_body, error_headers
+from gateway.answers import Message, Receive, Send, error_headers
 from gateway.errors import ClientLeft, Refused
 from gateway.headers import header
 from gateway.settings import Settings
@@ -59,13 +59,14 @@ async def _receive(receive: Receive, timeout_s: float) -> Message:
     return message
 
 
-async def refuse_body(headers: Headers, receive: Receive, send: Send, refused: Refused, extra: Headers, settings: Settings) -> None:
-    """Answer ``refused`` at once, then drop what the client still sends, up to 64 MiB or a few seconds, then close.
+async def refuse_body(
+    headers: Headers, receive: Receive, send: Send, refused: Refused, body: bytes, extra: Headers, settings: Settings
+) -> None:
+    """Answer ``refused`` with ``body`` at once, then drop what the client still sends, up to 64 MiB or a few seconds, then close.
 
     A close with unread bytes would reset the connection before the client has read the answer. A client that waits for
     ``100 Continue`` sends nothing, so there is nothing to drop.
     """
-    body = error_body(refused)
     fields = [*error_headers(refused), *extra, (b"connection", b"close"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": refused.status, "headers": fields})
     await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -4,27 +4,38 @@ import time
 from dataclasses import dataclass, field
 
 from dataproxy.capture.records import Delivery, RequestHalf, ResponseHalf
+from gateway.dialects import Dialect
 from gateway.keys import Identity
-from gateway.parsing import ChatRequest
+from gateway.parsing import AgentRequest
 from gateway.sessions import Session
 from gateway.upstream.connection import Headers
+from router.workers import Worker
 
 _RECORDED_HEADERS = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count"))
 
 
 @dataclass(slots=True)
 class Call:
-    """``completion_id`` is the engine's request id and the agent's ``id``; ``first_byte_us`` is 0 until the engine answers."""
+    """``completion_id`` is the engine's request id and the agent's ``id``, empty where nothing is generated.
+
+    ``workers`` are those that may serve it, best first; ``first_byte_us`` is 0 until the engine answers.
+    """
 
     event_id: str
     completion_id: str
     identity: Identity
     session: Session
-    request: ChatRequest
-    path: str
+    request: AgentRequest
+    dialect: Dialect
     headers: Headers
+    workers: list[Worker]
     started_us: int = field(default_factory=lambda: now_us())
     first_byte_us: int = 0
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the call goes into the journal: the tenant's calls are recorded, and this one samples tokens."""
+        return self.identity.record and self.dialect.generates
 
     def request_half(self) -> RequestHalf:
         """What the journal keeps of the question."""
@@ -36,8 +47,8 @@ class Call:
             key_id=self.identity.key_id,
             session_id=self.session.session_id,
             session_source=self.session.source,
-            dialect="chat",
-            path=self.path,
+            dialect=self.dialect.name,
+            path=self.dialect.path,
             model=self.request.model,
             body=self.request.body,
             headers={k.decode("latin-1"): v.decode("latin-1") for k, v in self.headers if k in _RECORDED_HEADERS},

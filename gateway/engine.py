@@ -18,7 +18,6 @@ from gateway.upstream.limits import Limits
 from router.workers import Health, Worker
 
 log = logging.getLogger(__name__)
-_TARGET = b"/v1/chat/completions"
 
 
 class EngineExchange:
@@ -66,7 +65,7 @@ class EngineExchange:
         limits = Limits.starting(
             asyncio.get_running_loop().time(), settings.first_byte_timeout_s, settings.idle_timeout_s, settings.total_timeout_s
         )
-        connection.start(engine_request(self._call, host, _TARGET), limits)
+        connection.start(engine_request(self._call, host), limits)
         head = await connection.head()
         self._call.first_byte_us = now_us()
         return head
@@ -92,7 +91,7 @@ class EngineExchange:
 
     async def abort(self) -> None:
         """Stop what may still run: closing the connection alone does not end a call that is not streamed."""
-        if self.worker is None or self.complete:
+        if self.worker is None or self.complete or not self._call.completion_id:
             return
         self.release()
         body = msgspec.json.encode({"rid": self._call.completion_id})

@@ -46,7 +46,7 @@ class Exchange:
         Raises:
             Refused: 503, the journal takes nothing and this tenant's calls must be recorded.
         """
-        if not self._call.identity.record:
+        if not self._call.recorded:
             return
         try:
             self._journal.begin(self._call.request_half())

@@ -3,23 +3,26 @@
 from gateway.call import Call
 from gateway.upstream.connection import Headers
 
-_TO_ENGINE = frozenset((b"content-type", b"accept", b"user-agent", b"traceparent", b"tracestate", b"baggage", b"x-request-id"))
+_TRACE = (b"traceparent", b"tracestate", b"baggage", b"x-request-id")
+_TO_ENGINE = frozenset((b"content-type", b"accept", b"user-agent", b"anthropic-version", b"anthropic-beta", *_TRACE))
 _NOT_TO_AGENT = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"date"))
 
 
-def engine_request(call: Call, host: str, target: bytes) -> bytes:
+def engine_request(call: Call, host: str) -> bytes:
     """The whole request that the engine gets, head and body.
 
-    The record is asked for only where the tenant records. Id and cache salt always go along: aborts and isolation need them.
+    The record is asked for only where the tenant records. Id and cache salt always go along where tokens are sampled: aborts and
+    isolation need them.
     """
-    body = call.request.body
+    body, target = call.request.body, call.dialect.path.encode()
     lines = [b"POST %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n" % (target, host.encode(), len(body))]
     lines += [b"%s: %s\r\n" % header for header in call.headers if header[0] in _TO_ENGINE]
-    if call.identity.record:
+    if call.recorded:
         lines.append(b"x-headrace-record: 1\r\n")
-    lines.append(b"x-headrace-rid: %s\r\n" % call.completion_id.encode())
-    lines.append(b"x-headrace-cache-salt: %s\r\n\r\n" % call.identity.cache_salt)
-    lines.append(body)
+    if call.dialect.generates:
+        lines.append(b"x-headrace-rid: %s\r\n" % call.completion_id.encode())
+        lines.append(b"x-headrace-cache-salt: %s\r\n" % call.identity.cache_salt)
+    lines += (b"\r\n", body)
     return b"".join(lines)
 
 
@@ -34,3 +37,9 @@ def header(headers: Headers, name: bytes) -> bytes:
         if key == name:
             return value
     return b""
+
+
+def credential(headers: Headers) -> bytes:
+    """What the caller shows as ``Authorization``; a key in ``x-api-key``, as Anthropic's SDKs send it, counts as a bearer's."""
+    authorization, key = header(headers, b"authorization"), header(headers, b"x-api-key")
+    return b"Bearer " + key if key and authorization[:7].lower() != b"bearer " else authorization

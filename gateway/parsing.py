@@ -1,4 +1,4 @@
-"""Parses a chat request once: one pass finds its top-level fields and checks that it is JSON; the rest stays raw bytes.
+"""Parses a request once: one pass finds its top-level fields and checks that it is JSON; the rest stays raw bytes.
 
 Fields that reach into the engine are ours (architecture, invariant 6) and are taken out; otherwise the body is relayed as it came.
 """
@@ -9,27 +9,20 @@ import msgspec
 
 from gateway.errors import Refused
 
-_CHOOSES_STATE = ("cache_salt", "conversation_id", "extra_key", "input_ids", "lora_path", "rid", "session_id", "session_params")
+_CHOOSES_STATE = ("cache_salt", "conversation_id", "extra_key", "input_ids", "lora_path", "session_id", "session_params")
+_CHOOSES_NAMES = ("custom_labels", "request_id", "rid")
 _CHOOSES_PLACE = ("data_parallel_rank", "disagg_prefill_dp_rank", "priority", "routed_dp_rank", "routing_key")
 _RUNS_CODE = ("custom_logit_processor", "custom_params")
-ENGINE_FIELDS = frozenset((*_CHOOSES_STATE, *_CHOOSES_PLACE, *_RUNS_CODE))
-"""Request fields of SGLang 0.5 that reach into the engine; ``bootstrap_*`` as well."""
+ENGINE_FIELDS = frozenset((*_CHOOSES_STATE, *_CHOOSES_NAMES, *_CHOOSES_PLACE, *_RUNS_CODE))
+"""Request fields of SGLang 0.5, of any dialect, that reach into the engine; ``bootstrap_*`` as well."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class _Message(msgspec.Struct):
-    role: str = ""
-    content: msgspec.Raw = msgspec.Raw()
-
-
-_messages = msgspec.json.Decoder(list[_Message])
-
-
 @dataclass(slots=True, frozen=True)
-class ChatRequest:
+class AgentRequest:
     """``body`` is what goes to the engine: the agent's bytes, unless ``removed`` names fields that were taken out."""
 
     body: bytes
@@ -49,18 +42,8 @@ class ChatRequest:
         except msgspec.DecodeError:
             return ""
 
-    def opening(self) -> tuple[bytes, bytes]:
-        """The raw JSON of the first system (or developer) message's content and of the first user message's."""
-        raw = self.fields.get("messages")
-        try:
-            messages = _messages.decode(raw) if raw is not None else []
-        except msgspec.DecodeError:
-            return b"", b""  # not a list of messages: the engine says so
-        system = next((bytes(m.content) for m in messages if m.role in {"system", "developer"}), b"")
-        return system, next((bytes(m.content) for m in messages if m.role == "user"), b"")
 
-
-def parse_chat(body: bytes) -> ChatRequest:
+def parse_request(body: bytes) -> AgentRequest:
     """The request in ``body``.
 
     Raises:
@@ -84,7 +67,7 @@ def parse_chat(body: bytes) -> ChatRequest:
     removed = tuple(name for name in fields if name in ENGINE_FIELDS or name.startswith("bootstrap_"))
     for name in removed:
         del fields[name]
-    return ChatRequest(msgspec.json.encode(fields) if removed else body, model, fields, removed)
+    return AgentRequest(msgspec.json.encode(fields) if removed else body, model, fields, removed)
 
 
 def _text(raw: msgspec.Raw | None) -> str:

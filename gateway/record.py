@@ -2,27 +2,29 @@
 
 The engine puts one event, ``event: headrace.record``, before the chunk that carries the last finish_reason, or one last field into
 a JSON answer (see ``workers/inference/plugin.py``). Every other byte passes as it came. An answer without a record is held from
-``data: [DONE]`` on, so that no agent has the end of an answer that is not yet durable.
+the dialect's own end on (``data: [DONE]``, …), so that no agent has the end of an answer that is not yet durable.
 """
 
 _BOUNDARY = b"\n\n"
 _RECORD = b"event: headrace.record\n"
-_PATTERNS = (_BOUNDARY + _RECORD, _BOUNDARY + b"data: [DONE]")
 _FIELD = b',"headrace_record":'
 
 
 class StreamSplitter:
     """Splits a stream of server-sent events at the first event that must be held.
 
+    ``held_from`` are the beginnings of those events, each behind the boundary before it.
+
     Example:
-        >>> splitter = StreamSplitter()
+        >>> splitter = StreamSplitter((b"\\n\\nevent: headrace.record\\n", b"\\n\\ndata: [DONE]"))
         >>> splitter.feed(b"data: 1\\n\\neve"), splitter.feed(b"nt: headrace.record\\ndata: {}\\n\\ndata: [DONE]\\n\\n")
         (b'data: 1\\n\\n', b'')
         >>> splitter.finish()
         (b'data: [DONE]\\n\\n', b'{}')
     """
 
-    def __init__(self) -> None:
+    def __init__(self, held_from: tuple[bytes, ...]) -> None:
+        self._patterns = held_from
         self._tail = _BOUNDARY
         self._carry = b""
         self._held: list[bytes] | None = None
@@ -43,16 +45,24 @@ class StreamSplitter:
             self._held.append(data)
             return b""
         window = self._tail + self._carry + data
-        cut = min((at for at in map(window.find, _PATTERNS) if at >= 0), default=-1)
+        cut = min((at for at in map(window.find, self._patterns) if at >= 0), default=-1)
         if cut >= 0:
             cut += len(_BOUNDARY)
             self._held = [window[cut:]]
         else:
-            cut = _marker_start(window)
+            cut = self._marker_start(window)
         passed = window[len(self._tail) : cut]
         self._carry = b"" if self._held is not None else window[cut:]
         self._tail = window[:cut][-len(_BOUNDARY) :]
         return passed
+
+    def _marker_start(self, window: bytes) -> int:
+        """Where a marker may begin that ``window`` breaks off, else the window's length."""
+        boundary = window.rfind(_BOUNDARY)
+        start = boundary + len(_BOUNDARY)
+        if boundary >= 0 and start < len(window) and any(pattern.startswith(window[boundary:]) for pattern in self._patterns):
+            return start
+        return len(window)
 
     def finish(self) -> tuple[bytes, bytes]:
         """(held bytes without the record event, the record's JSON) once the stream has ended; empty where there is none."""
@@ -64,15 +74,6 @@ class StreamSplitter:
             return b"", b""
         record = held[len(_RECORD) : end].removeprefix(b"data: ")
         return held[end + len(_BOUNDARY) :], record
-
-
-def _marker_start(window: bytes) -> int:
-    """Where a marker may begin that ``window`` breaks off, else the window's length."""
-    boundary = window.rfind(_BOUNDARY)
-    start = boundary + len(_BOUNDARY)
-    if boundary >= 0 and start < len(window) and any(pattern.startswith(window[boundary:]) for pattern in _PATTERNS):
-        return start
-    return len(window)
 
 
 def split_json(body: bytes) -> tuple[bytes, bytes]:

@@ -8,16 +8,16 @@ import asyncio
 import logging
 
 from dataproxy.capture.records import Delivery
-from gateway.answers import Receive, Send, error_body, error_event, send_error, send_whole
+from gateway.answers import Receive, Send, send_error, send_whole
 from gateway.call import Call
 from gateway.engine import EngineExchange
 from gateway.errors import ClientLeft, Refused, UpstreamLost, UpstreamTimeout
 from gateway.exchange import Exchange
 from gateway.headers import agent_headers
+from gateway.placement import note_moved
 from gateway.record import StreamSplitter, split_json
 from gateway.state import Gateway
 from gateway.upstream.connection import Head, Headers
-from router.choose import choose
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,7 @@ class Relay:
         self._exchange = Exchange(call, gateway.journal)
         self._engine = EngineExchange(gateway, call)
         self._splitter: StreamSplitter | None = None
+        self._form = call.dialect.form
 
     async def run(self, receive: Receive) -> int:
         """Serve the call; the HTTP status that the agent got, 499 if it left first.
@@ -71,12 +72,14 @@ class Relay:
             raise
 
     async def _ask_workers(self) -> int:
-        for worker in choose(self._call.session.affinity, self._call.request.model, self._gateway.workers):
+        for worker in self._call.workers:
             with worker.serving():
                 self._exchange.worker = worker.url
                 try:
                     head = await self._engine.open(worker)
                     if head is not None:
+                        if self._call.dialect.keeps_answers:
+                            note_moved(self._gateway, self._call.event_id, worker.url)
                         return await self._pass_on(head)
                 finally:
                     self._engine.release()
@@ -96,7 +99,7 @@ class Relay:
         return head.status
 
     async def _stream(self, head: Head, delivery: Delivery) -> None:
-        self._splitter = splitter = StreamSplitter()
+        self._splitter = splitter = StreamSplitter(self._call.dialect.held_from)
         self._exchange.stream = True
         await self._send(
             {"type": "http.response.start", "status": head.status, "headers": agent_headers(head.headers) + self._extra}
@@ -129,13 +132,17 @@ class Relay:
                 await self._finish_failed(delivery, b"", b"", error)
                 return 499
             self._exchange.status = refused.status
-            await self._finish_failed(delivery, error_body(refused), b"", error)
-            await send_error(self._send, refused, self._extra)
+            await self._finish_failed(delivery, self._form.body(refused, self._call.event_id), b"", error)
+            await send_error(self._send, refused, self._form, self._call.event_id, self._extra)
             return refused.status
 
     async def _cut(self, splitter: StreamSplitter, delivery: Delivery, refused: Refused | None, error: str) -> int:
         """End a stream that has begun: an error event, then no end of the chunked body, so that no client takes it for whole."""
-        event = b"" if refused is None else (b"" if splitter.at_boundary else b"\n\n") + error_event(refused)
+        event = (
+            b""
+            if refused is None
+            else (b"" if splitter.at_boundary else b"\n\n") + self._form.stream_event(refused, self._call.event_id)
+        )
         await self._finish_failed(delivery, event, splitter.finish()[1], error)
         if event:
             await self._send({"type": "http.response.body", "body": event, "more_body": True})

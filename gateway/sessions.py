@@ -9,7 +9,8 @@ import hmac
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.parsing import ChatRequest
+from gateway.dialects import MESSAGES, Dialect
+from gateway.parsing import AgentRequest
 from gateway.upstream.connection import Headers
 
 Source = Literal["url", "header", "body", "inferred"]
@@ -25,6 +26,7 @@ _HEADERS = (
     b"thread-id",
 )
 _RANK = {name: rank for rank, name in enumerate(_HEADERS)}
+_IN_USER_ID = "_session_"
 _MAX_NAME = 128
 
 
@@ -44,23 +46,29 @@ class SessionNamer:
     secret: bytes
     user_is_session: bool = False
 
-    def name(self, tenant: str, key_id: str, url_session: str, headers: Headers, request: ChatRequest) -> Session:
+    def name(
+        self, tenant: str, key_id: str, url_session: str, headers: Headers, request: AgentRequest, dialect: Dialect
+    ) -> Session:
         """The session of a call by ``key_id`` of ``tenant``; ``url_session`` comes from ``/s/<id>/…`` or is empty."""
-        session_id, source = self._explicit(url_session, headers, request)
+        session_id, source = self._explicit(url_session, headers, request, dialect)
         if not session_id:
-            digest = self._digest(key_id.encode(), *request.opening())
+            digest = self._digest(key_id.encode(), *dialect.opening(request.fields))
             session_id, source = f"inferred-{digest.hex()}", "inferred"
         return Session(session_id, source, self._digest(tenant.encode(), session_id.encode()))
 
-    def _explicit(self, url_session: str, headers: Headers, request: ChatRequest) -> tuple[str, Source]:
+    def _explicit(self, url_session: str, headers: Headers, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
         if url_session:
             return self._printable(url_session), "url"
         if value := header_session(headers):
             return self._printable(value.decode("latin-1")), "header"
         body = request.metadata("session_id") or request.text("prompt_cache_key")
-        if not body and self.user_is_session:
-            body = request.text("user")
+        if not body:
+            body = self._of_user(request.metadata("user_id") if dialect is MESSAGES else request.text("user"))
         return self._printable(body), "body"
+
+    def _of_user(self, user: str) -> str:
+        """The session inside a user's name, as Claude Code puts it there, else the user where those are sessions by policy."""
+        return user.rpartition(_IN_USER_ID)[2] if _IN_USER_ID in user else user * self.user_is_session
 
     def _printable(self, name: str) -> str:
         """``name`` itself, or a keyed digest of it where it could not stand in a header or is too long."""

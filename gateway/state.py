@@ -18,7 +18,8 @@ from router.workers import Health, Worker
 class Gateway:
     """``mac_secret`` mints completion ids; ``origins`` is where each worker's URL leads; ``dataproxy`` is its socket.
 
-    ``moved`` is where stored answers are that bear another worker's mark (see ``placement``); ``running`` are the tasks of the calls in flight.
+    ``moved`` is where stored answers are that bear another worker's mark (see ``placement``); ``running`` are the tasks of the
+    calls in flight.
     """
 
     settings: Settings

@@ -4,7 +4,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atdp.ids import mint_completion_id, new_event_id, verify_completion_id
+from atdp.ids import PREFIXES, mint_completion_id, new_event_id, verify_completion_id
 
 names = st.text(max_size=20)
 
@@ -49,3 +49,12 @@ def test_changing_any_character_makes_a_completion_id_forged(position: int, char
 @given(st.text(max_size=80))
 def test_anything_else_is_refused(text: str) -> None:
     assert verify_completion_id(b"s" * 32, "acme", text) is None
+
+
+@given(st.sampled_from(PREFIXES), st.sampled_from(PREFIXES))
+def test_an_id_of_any_dialect_names_its_event(minted_as: str, shown_as: str) -> None:
+    event_id = new_event_id()
+    minted = mint_completion_id(b"s" * 32, "acme", event_id, minted_as)
+    assert minted.startswith(minted_as)
+    assert verify_completion_id(b"s" * 32, "acme", shown_as + minted.removeprefix(minted_as)) == event_id
+    assert verify_completion_id(b"s" * 32, "other", minted) is None

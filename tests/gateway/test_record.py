@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.dialects import CHAT
 from gateway.record import StreamSplitter, split_json
 
 RECORD = b'{"v":1,"rid":"chatcmpl-1","choices":[{"index":0,"output_ids":"AAAA"}]}'
@@ -22,7 +23,7 @@ STREAM = HEAD + EVENT + END
 
 
 def run(chunks: list[bytes]) -> tuple[bytes, bytes, bytes]:
-    splitter = StreamSplitter()
+    splitter = StreamSplitter(CHAT.held_from)
     passed = b"".join(splitter.feed(chunk) for chunk in chunks)
     return passed, *splitter.finish()
 
@@ -43,7 +44,7 @@ def test_one_byte_at_a_time():
 
 
 def test_whole_events_are_never_delayed():
-    splitter = StreamSplitter()
+    splitter = StreamSplitter(CHAT.held_from)
     for event in HEAD.split(b"\n\n")[:-1]:
         assert splitter.feed(event + b"\n\n") == event + b"\n\n"
         assert splitter.at_boundary

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.parsing import parse_chat
+from gateway.dialects import CHAT as DIALECT
+from gateway.parsing import parse_request
 from gateway.sessions import SessionNamer, header_session
 from tests.gateway.sse import BODY, CHAT
 
@@ -15,11 +16,11 @@ NAMER = SessionNamer(b"k" * 32)
 
 def request(**fields):
     body = {"model": "m", "messages": [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}], **fields}
-    return parse_chat(json.dumps(body).encode())
+    return parse_request(json.dumps(body).encode())
 
 
 def name(namer=NAMER, url="", headers=(), tenant="t", key="k", **fields):
-    return namer.name(tenant, key, url, list(headers), request(**fields))
+    return namer.name(tenant, key, url, list(headers), request(**fields), DIALECT)
 
 
 def test_the_order_is_url_header_metadata_cache_key():

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from gateway.parsing import parse_chat
+from gateway.dialects import CHAT as CHAT_DIALECT
+from gateway.parsing import parse_request
 from gateway.polling import WorkerPoller
 from router.choose import choose
 from router.workers import Health
@@ -78,7 +79,7 @@ async def test_openai_sdk_raises_when_the_engine_is_lost_mid_stream(served):
 def session_on(gateway, url):
     """A session id of tenant acme whose first worker is the one at ``url``."""
     for number in range(1000):
-        session = gateway.namer.name("acme", "", f"s{number}", [], parse_chat(b'{"model":"tiny"}'))
+        session = gateway.namer.name("acme", "", f"s{number}", [], parse_request(b'{"model":"tiny"}'), CHAT_DIALECT)
         if choose(session.affinity, "tiny", gateway.workers)[0].url == url:
             return session.session_id
     raise AssertionError("no session goes there")
