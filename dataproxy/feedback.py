@@ -11,7 +11,7 @@ from typing import get_args
 import msgspec
 from sqlalchemy import Connection, select
 
-from atdp.ids import new_event_id, verify_completion_id
+from atdp.ids import PREFIXES, event_id_in, new_event_id, verify_completion_id
 from atdp.rewards import Source
 from dataproxy.client.types import Feedback, FeedbackReceipt
 from dataproxy.digests import KeyedDigests
@@ -20,7 +20,6 @@ from dataproxy.store.pending import add_pending, find_pending
 from dataproxy.store.rewards import RewardRow, find_by_idempotency, insert_reward, reward_exists
 from dataproxy.store.schema import event, session, trajectory
 
-_COMPLETION = "chatcmpl-"
 _EVENT_HEX = 32
 
 
@@ -102,7 +101,7 @@ def _receipt(row: RewardRow, pending: bool) -> FeedbackReceipt:
 
 def _resolve(connection: Connection, desk: Desk, target: str) -> _Target:
     """The target inside the tenant. A completion id that proves itself may be of an event that is still on its way."""
-    if target.startswith(_COMPLETION):
+    if target.startswith(PREFIXES):
         event_id = verify_completion_id(desk.mac_secret, desk.tenant, target)
         if event_id is None:
             raise NotFound("no such completion; send the `id` of an answer as you received it")
@@ -145,7 +144,7 @@ def _latest_trajectory(connection: Connection, tenant: str, session_id: str) -> 
 
 def tenant_of_target(connection: Connection, target: str) -> str | None:
     """The tenant of a stored target, for an operator, who belongs to none."""
-    event_id = target.removeprefix(_COMPLETION)[:_EVENT_HEX]
+    event_id = event_id_in(target) or target
     for table, column, name in (
         (event, "event_id", event_id),
         (trajectory, "trajectory_id", target),

@@ -57,9 +57,11 @@ class Decision:
     reason: str
 
 
-def decide(policy: AdmissionPolicy, training_consent: bool, sample: Sample | None, status: int, delivery: str) -> Decision:
-    """The decision on one choice, or on an exchange without tokens (``sample`` None)."""
-    reason = _against_exchange(training_consent, status, delivery)
+def decide(
+    policy: AdmissionPolicy, training_consent: bool, sample: Sample | None, status: int, delivery: str, external: bool = False
+) -> Decision:
+    """The decision on one choice, or on an exchange without tokens (``sample`` None). An ``external`` model's never trains."""
+    reason = "external_model" if external else _against_exchange(training_consent, status, delivery)
     if reason is None:
         reason = "no_tokens" if sample is None else _against_sample(policy, sample)
     return Decision(reason is None, reason or "eligible")

@@ -51,7 +51,8 @@ def answered_prefixes(digests: KeyedDigests, messages: Sequence[Any]) -> list[by
 def as_read(message: Any) -> bytes:
     """What a template reads of ``message``: role, content ("" equals null), tool calls (arguments as JSON), tool call id.
 
-    Reasoning, names of fields, their order and their white space do not count: agents change those when they echo a turn.
+    Reasoning, names of fields, their order, white space around a text, and whether a text came whole or in parts do not count:
+    agents change those when they echo a turn.
     """
     if not isinstance(message, Mapping):
         return _canonical(message)
@@ -59,11 +60,19 @@ def as_read(message: Any) -> bytes:
     return _canonical(
         [
             message.get("role"),
-            message.get("content") or "",
+            _content(message.get("content")),
             [_call(call) for call in calls] if isinstance(calls, list) else [],
             message.get("tool_call_id") or "",
         ]
     )
+
+
+def _content(content: Any) -> Any:
+    if isinstance(content, str):
+        return content.strip()
+    if not isinstance(content, list) or not all(isinstance(p, Mapping) and isinstance(p.get("text"), str) for p in content):
+        return content or ""
+    return "".join(part["text"] for part in content).strip()
 
 
 def _call(call: Any) -> Any:

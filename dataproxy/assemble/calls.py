@@ -11,7 +11,8 @@ class NewCall:
     """A call that is about to be stored.
 
     ``session_id`` is "" where the agent named none; ``prefixes`` are the conversation digests of its messages up to each earlier
-    answer, longest first; ``ends`` maps a choice to the conversation digest with that answer; ``prompt_ids`` [P] are raw, or None;
+    answer, longest first; ``token_prefixes`` those of its prompt's ids; ``continues`` is the event that the agent named as the one
+    before; ``ends`` maps a choice to the conversation digest with that answer; ``prompt_ids`` [P] are raw, or None;
     ``borders`` maps a choice to (length in tokens, digest) of its prompt and output. Versions are indices, −1 for none.
     """
 
@@ -24,6 +25,8 @@ class NewCall:
     started_us: int
     ended_us: int
     prefixes: list[bytes]
+    token_prefixes: list[bytes]
+    continues: str
     ends: dict[int, bytes]
     prompt_ids: NDArray[np.int32] | None
     borders: dict[int, tuple[int, bytes]]

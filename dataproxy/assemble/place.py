@@ -1,6 +1,8 @@
 """Places calls: session, trajectory, parent. A call that fits nowhere opens a conversation; nothing here is ever an error.
 
-The conversation is found by its messages (they hold even where a template renders history anew), the join of tokens by exact ids.
+The conversation is found by the answer that the agent names, by its messages (they hold even where a template renders history
+anew), or by the exact ids that its prompt starts with (they hold even where an agent echoes a turn in words of its own); tokens are
+joined by exact ids alone.
 State is an index of what is stored, kept up to date as calls are placed, so that one batch may hold a whole conversation.
 """
 
@@ -16,6 +18,12 @@ class Index(Protocol):
 
     def ends(self, tenant: str, agent: str, digest: bytes) -> list[End]:
         """The stored answers at which the conversation ``digest`` ends."""
+
+    def token_ends(self, tenant: str, agent: str, digest: bytes) -> list[End]:
+        """The stored answers whose prompt and output ids have ``digest``."""
+
+    def end_of(self, tenant: str, agent: str, event_id: str) -> End | None:
+        """The first answer of a stored event."""
 
     def trajectory(self, tenant: str, trajectory_id: str) -> Trajectory:
         """A stored trajectory."""
@@ -39,7 +47,7 @@ def place(index: Index, digests: KeyedDigests, call: NewCall, idle_us: int) -> P
     Under a session that the agent named, a call that continues nothing joins the open trajectory (a sub-agent, a compacted history)
     unless that was idle for ``idle_us`` or rewarded.
     """
-    parent = _conversation_parent(index, call)
+    parent = _named_parent(index, call) or _conversation_parent(index, digests, call) or _token_end(index, call)
     trajectory = _trajectory(index, call, parent, idle_us)
     session_id = call.session_id or (parent.session_id if parent else "") or (trajectory.session_id if trajectory else "")
     known = bool(session_id) and (parent is not None or index.latest_trajectory(call.tenant, call.agent, session_id) is not None)
@@ -56,13 +64,46 @@ def place(index: Index, digests: KeyedDigests, call: NewCall, idle_us: int) -> P
     return placement
 
 
-def _conversation_parent(index: Index, call: NewCall) -> End | None:
-    """The deepest stored answer that the call's messages continue; of equal ones the latest that nobody extended."""
+def _named_parent(index: Index, call: NewCall) -> End | None:
+    """The answer that the agent says it continues; the engine put that conversation before the prompt."""
+    end = index.end_of(call.tenant, call.agent, call.continues) if call.continues else None
+    return end if end is not None and _may_join(call, end) else None
+
+
+def _conversation_parent(index: Index, digests: KeyedDigests, call: NewCall) -> End | None:
+    """The deepest stored answer that the call's messages continue.
+
+    Of equal ones, one whose ids its prompt starts with, then the latest that nobody extended.
+    """
     for digest in call.prefixes:
-        ends = [end for end in index.ends(call.tenant, call.agent, digest) if call.session_id in ("", end.session_id)]
+        ends = [end for end in index.ends(call.tenant, call.agent, digest) if _may_join(call, end)]
+        if len(ends) > 1:
+            exact = [end for end in ends if _continues_exactly(index, digests, call, end)]
+            ends = exact or ends
         if ends:
             return min(ends, key=lambda end: (end.num_extended, -end.order))
     return None
+
+
+def _token_end(index: Index, call: NewCall) -> End | None:
+    """The deepest stored answer with whose exact ids, prompt included, the call's prompt starts."""
+    for digest in call.token_prefixes:
+        ends = [end for end in index.token_ends(call.tenant, call.agent, digest) if _may_join(call, end)]
+        if ends:
+            return min(ends, key=lambda end: (end.num_extended, -end.order))
+    return None
+
+
+def _may_join(call: NewCall, end: End) -> bool:
+    return call.session_id in ("", end.session_id)
+
+
+def _continues_exactly(index: Index, digests: KeyedDigests, call: NewCall, end: End) -> bool:
+    if call.prompt_ids is None:
+        return False
+    borders = index.borders(call.tenant, end.trajectory_id)
+    border = next((b for b in borders if (b.event_id, b.choice) == (end.event_id, end.choice)), None)
+    return border is not None and token_digests(digests, call.prompt_ids, [border.length]).get(border.length) == border.digest
 
 
 def _trajectory(index: Index, call: NewCall, parent: End | None, idle_us: int) -> Trajectory | None:

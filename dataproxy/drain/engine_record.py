@@ -15,6 +15,8 @@ from atdp.errors import AtdpError
 from atdp.versions import version_index
 from dataproxy.errors import Unprocessable
 
+EXTERNAL_ENGINE = "litellm"
+
 
 class Engine(msgspec.Struct, frozen=True):
     """Which engine answered."""
@@ -34,16 +36,26 @@ class RecordedChoice(msgspec.Struct, frozen=True):
 
 
 class EngineRecord(msgspec.Struct, frozen=True):
-    """``headrace.record``. ``incomplete`` says why the engine could not give all of it."""
+    """``headrace.record``. ``incomplete`` says why the engine could not give all of it.
+
+    An external model's has no tokens, but what the call cost in US dollars, where a price is known, and the provider's counts.
+    """
 
     v: int
     rid: str
-    prompt_ids: str
-    choices: list[RecordedChoice]
+    prompt_ids: str = ""
+    choices: list[RecordedChoice] = []
     model: str = ""
     engine: Engine = Engine()
     sampling: dict[str, Any] = {}
     incomplete: str | None = None
+    cost_usd: float | None = None
+    usage: dict[str, Any] = {}
+
+    @property
+    def external(self) -> bool:
+        """Somebody else's model answered: its tokens are nobody's here."""
+        return self.engine.name == EXTERNAL_ENGINE
 
     def settings(self) -> dict[str, float | int | str | bool | None]:
         """``sampling`` without what agents wrote themselves: of texts, lists and objects only whether they hold anything."""

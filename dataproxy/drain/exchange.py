@@ -5,9 +5,13 @@ from typing import Any
 
 import msgspec
 
+from atdp.ids import event_id_in
 from dataproxy.capture.records import RequestHalf, ResponseHalf
+from dataproxy.digests import KeyedDigests
 from dataproxy.drain.answers import read_answer
+from dataproxy.drain.dialects import dialect_of
 from dataproxy.drain.engine_record import EngineRecord, SampledTokens, read_record, sampled_tokens
+from dataproxy.drain.payloads import conceal
 from dataproxy.errors import Unprocessable
 
 
@@ -21,13 +25,18 @@ class RawExchange:
 
 @dataclass(slots=True, frozen=True)
 class ParsedExchange:
-    """``request`` and ``answer`` are JSON values; ``tokens`` has one entry a recorded choice."""
+    """``request`` and ``answer`` in the normal form of ``dataproxy.drain.dialects``; ``tokens`` has one entry a recorded choice.
+
+    ``user`` names whom the agent serves; ``previous`` is the event whose stored conversation the request continues; "" for none.
+    """
 
     raw: RawExchange
     request: dict[str, Any]
     answer: dict[str, Any]
     record: EngineRecord | None
     tokens: list[SampledTokens]
+    user: str
+    previous: str
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -36,24 +45,38 @@ class ParsedExchange:
         return [m for m in messages if isinstance(m, dict)] if isinstance(messages, list) else []
 
     @property
+    def conversation(self) -> list[dict[str, Any]]:
+        """The messages, behind a mark of those that lie in the engine: another conversation's equal turns are not these."""
+        return [{"role": "previous", "content": self.previous}, *self.messages] if self.previous else self.messages
+
+    @property
     def delivery(self) -> str:
         """How the answer reached the agent; ``incomplete`` where nobody knows."""
         return self.raw.response.delivery if self.raw.response is not None else "incomplete"
 
 
-def parse(raw: RawExchange) -> ParsedExchange:
+def parse(raw: RawExchange, digests: KeyedDigests) -> ParsedExchange:
     """Read both bodies and the record.
 
     Raises:
-        Unprocessable: the request is no JSON object, or the record is not what it says.
+        Unprocessable: the request is no JSON object, its dialect is unknown, or the record is not what it says.
     """
+    dialect = dialect_of(raw.request.dialect)
     try:
-        request = msgspec.json.decode(raw.request.body)
+        body = msgspec.json.decode(raw.request.body)
     except (msgspec.DecodeError, RecursionError) as error:
         raise Unprocessable("request_not_json") from error
-    if not isinstance(request, dict):
+    if not isinstance(body, dict):
         raise Unprocessable("request_not_object")
-    response = raw.response
-    answer = read_answer(response.body, response.stream) if response is not None else {}
+    request, response = dialect.request(body), raw.response
+    answer = read_answer(dialect, response.body, response.stream) if response is not None else {}
     record = read_record(response.record) if response is not None and response.record else None
-    return ParsedExchange(raw, request, answer, record, sampled_tokens(record) if record is not None else [])
+    return ParsedExchange(
+        raw=raw,
+        request=conceal(request.body, digests),
+        answer=conceal(answer, digests),
+        record=record,
+        tokens=sampled_tokens(record) if record is not None else [],
+        user=request.user,
+        previous=event_id_in(request.previous) or "",
+    )

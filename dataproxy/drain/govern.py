@@ -55,7 +55,7 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
         Unprocessable: it cannot be parsed.
         RedactionFailed: it cannot be redacted for certain.
     """
-    parsed = parse(raw)
+    parsed = parse(raw, rules.digests)
     identity = identify(parsed, rules.digests)
     redacted = rules.redactor.redact_exchange(_for_redaction(parsed))
     if len(redacted.output_ids) != len(parsed.tokens) or len(redacted.output_altered) != len(parsed.tokens):
@@ -126,7 +126,8 @@ def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, rules
             secret=secret,
         )
         decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery)
-    return decisions or {0: decide(rules.policy, consent, None, status, parsed.delivery)}
+    external = parsed.record is not None and parsed.record.external
+    return decisions or {0: decide(rules.policy, consent, None, status, parsed.delivery, external=external)}
 
 
 def _call(
@@ -145,6 +146,8 @@ def _call(
         started_us=raw.started_us,
         ended_us=max(response.ended_us, raw.started_us) if response else raw.started_us,
         prefixes=identity.prefixes,
+        token_prefixes=identity.token_prefixes,
+        continues=parsed.previous,
         ends=identity.ends,
         prompt_ids=parsed.tokens[0].prompt_ids if parsed.tokens else None,
         borders=identity.borders,

@@ -13,35 +13,45 @@ from dataproxy.assemble.borders import answered_prefixes, conversation_digests, 
 from dataproxy.digests import KeyedDigests
 from dataproxy.drain.exchange import ParsedExchange
 
-_HARNESS_FIELDS = ("tools", "tool_choice", "temperature", "top_p", "top_k", "min_p", "max_tokens", "max_completion_tokens", "stop")
+_HARNESS_FIELDS = {
+    **{name: name for name in ("tools", "tool_choice", "temperature", "top_p", "top_k", "min_p", "max_tokens", "stop")},
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "stop_sequences": "stop",
+}
+_MOST_TURNS = 512
 _RETRY_HEADERS = ("x-stainless-retry-count", "x-retry-count")
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(slots=True, frozen=True)
 class Identity:
-    """``prefixes``, ``ends``, ``borders``: see ``NewCall``. ``is_retry``: the agent's SDK says that it sends this body again."""
+    """``prefixes``, ``token_prefixes``, ``ends``, ``borders``: see ``NewCall``.
+
+    ``is_retry``: the agent's SDK says that it sends this body again.
+    """
 
     subject: str
     harness: str
     request_digest: bytes
     is_retry: bool
     prefixes: list[bytes]
+    token_prefixes: list[bytes]
     ends: dict[int, bytes]
     borders: dict[int, tuple[int, bytes]]
 
 
 def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
     """The identity of an exchange."""
-    request, raw = parsed.request, parsed.raw.request
-    user = request.get("user")
+    raw, user = parsed.raw.request, parsed.user
     retries = [raw.headers.get(name, "0") for name in _RETRY_HEADERS]
     return Identity(
-        subject=digests.of(b"subject", user.encode()).hex() if isinstance(user, str) and user else "",
+        subject=digests.of(b"subject", user.encode()).hex() if user else "",
         harness=digests.of(b"harness", _encoder.encode(_harness(parsed))).hex(),
         request_digest=digests.of(b"request", raw.body),
         is_retry=any(value not in ("", "0") for value in retries),
-        prefixes=answered_prefixes(digests, parsed.messages),
+        prefixes=answered_prefixes(digests, parsed.conversation),
+        token_prefixes=_token_prefixes(parsed, digests),
         ends=_ends(parsed, digests),
         borders=_borders(parsed, digests),
     )
@@ -50,7 +60,7 @@ def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
 def _harness(parsed: ParsedExchange) -> list[Any]:
     """System prompts, tool schemas and sampling as the agent asks for them."""
     system = [m.get("content") for m in parsed.messages if m.get("role") in ("system", "developer")]
-    return [system, {name: parsed.request[name] for name in _HARNESS_FIELDS if name in parsed.request}]
+    return [system, {common: parsed.request[name] for name, common in _HARNESS_FIELDS.items() if name in parsed.request}]
 
 
 def _ends(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, bytes]:
@@ -58,8 +68,23 @@ def _ends(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, bytes]:
     choices = parsed.answer.get("choices")
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            ends[int(choice.get("index", 0))] = conversation_digests(digests, [*parsed.messages, choice["message"]])[-1]
+            ends[int(choice.get("index", 0))] = conversation_digests(digests, [*parsed.conversation, choice["message"]])[-1]
     return ends
+
+
+def _token_prefixes(parsed: ParsedExchange, digests: KeyedDigests) -> list[bytes]:
+    """The digests of those beginnings of the prompt at which an earlier answer may have ended, longest first.
+
+    An answer ends with the token that ends this one, which in templates is that of a turn; one cut by length is found by its
+    messages.
+    """
+    ended = {int(t.output_ids[-1]) for t in parsed.tokens if len(t.output_ids) and t.finish_reason not in ("length", "abort", None)}
+    if not ended:
+        return []
+    prompt = parsed.tokens[0].prompt_ids
+    lengths = (np.flatnonzero(np.isin(prompt, list(ended))) + 1)[-_MOST_TURNS:]
+    found = token_digests(digests, prompt, lengths.tolist())
+    return [found[length] for length in sorted(found, reverse=True)]
 
 
 def _borders(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, tuple[int, bytes]]:

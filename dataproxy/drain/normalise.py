@@ -1,5 +1,7 @@
 """From a redacted exchange to an ATDP event: o messages, h reasoning, a answers, y outcome, m how it came about.
 
+Every dialect comes in the same normal form, so the same call makes the same event.
+
 Messages and tools become contents, named by digest in the event, so that a history that is resent every turn is stored once.
 """
 
@@ -15,6 +17,7 @@ from dataproxy.redact import RedactedExchange
 from dataproxy.store.events import Content, StoredEvent
 
 _REASONING = ("reasoning_content", "reasoning")
+_HIDDEN = frozenset((*_REASONING, "sealed_reasoning"))
 _OWN_PLACE = frozenset(("choices", "usage", "id", "model", "created", "object", "error", "text"))
 
 
@@ -44,12 +47,8 @@ def normalise(parsed: ParsedExchange, redacted: RedactedExchange, identity: Iden
     request = redacted.request if isinstance(redacted.request, dict) else {}
     answer = redacted.response if isinstance(redacted.response, dict) else {}
     o = _observed(request, contents)
-    a, h, finish_reasons = _acted(answer, contents)
-    y: dict[str, Any] = {
-        "status": response.status if response else 0,
-        "delivery": parsed.delivery,
-        "finish_reasons": finish_reasons,
-    }
+    a, h, outcome = _acted(answer, contents, {tokens.choice: tokens.finish_reason for tokens in parsed.tokens})
+    y: dict[str, Any] = {"status": response.status if response else 0, "delivery": parsed.delivery, **outcome}
     y |= {name: answer[name] for name in ("error", "text", "unparsed") if name in answer}
     if error := redacted.strings.get("error"):
         y["relay_error"] = error
@@ -73,7 +72,7 @@ def normalise(parsed: ParsedExchange, redacted: RedactedExchange, identity: Iden
         model=redacted.strings["model"],
         status=response.status if response else None,
         delivery=parsed.delivery,
-        finish_reason=finish_reasons[0] or "" if finish_reasons else "",
+        finish_reason=next(iter(outcome["finish_reasons"]), None) or "",
         request_digest=identity.request_digest,
         contents=contents.found,
         spans=contents.left,
@@ -90,27 +89,39 @@ def _observed(request: dict[str, Any], contents: _Contents) -> dict[str, Any]:
     return o
 
 
-def _acted(answer: dict[str, Any], contents: _Contents) -> tuple[dict[str, Any], dict[str, Any], list[str | None]]:
-    """(a, h, finish reasons) of all choices; reasoning goes to h, so that the message is the one that agents echo."""
-    messages, reasoning, finish_reasons = [], [], []
+def _acted(
+    answer: dict[str, Any], contents: _Contents, engine_reasons: dict[int, str | None]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """(a, h, outcome) of all choices; reasoning goes to h, so that the message is the one that agents echo.
+
+    The engine's word that an answer was cut off or aborted goes above the dialect's: a parser that found a tool call in an answer
+    cut by length calls it finished. What the agent was told is kept where it differs.
+    """
+    messages, reasoning, sealed, reasons, given = [], [], [], [], []
     choices = answer.get("choices")
     for i, choice in enumerate(choices if isinstance(choices, list) else []):
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(message, dict):
             continue
         reasoning.append("".join(str(message[name]) for name in _REASONING if message.get(name)))
-        plain = {name: value for name, value in message.items() if name not in _REASONING}
+        sealed.append(message.get("sealed_reasoning") or [])
+        plain = {name: value for name, value in message.items() if name not in _HIDDEN}
         messages.append(contents.add(plain, f"/response/choices/{i}/message"))
-        finish_reasons.append(choice.get("finish_reason"))
+        told, cut = choice.get("finish_reason"), engine_reasons.get(choice.get("index", i))
+        reasons.append(cut if cut in ("length", "abort") and told is not None else told)
+        given.append(choice.get("given_finish_reason", told))
     a = {"messages": messages} if messages else {}
-    return a, {"reasoning": reasoning} if any(reasoning) else {}, finish_reasons
+    h = ({"reasoning": reasoning} if any(reasoning) else {}) | ({"sealed": sealed} if any(sealed) else {})
+    outcome = {"finish_reasons": reasons} | ({"given_finish_reasons": given} if given != reasons else {})
+    return a, h, outcome
 
 
 def _metadata(
     parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, request: dict[str, Any], answer: dict[str, Any]
 ) -> dict[str, Any]:
     raw, response, record = parsed.raw.request, parsed.raw.response, parsed.record
-    m: dict[str, Any] = {
+    m: dict[str, Any] = {"previous_event_id": parsed.previous} if parsed.previous else {}
+    m |= {
         "model": redacted.strings["model"],
         "completion_id": raw.completion_id,
         "dialect": raw.dialect,
@@ -126,10 +137,17 @@ def _metadata(
     if record is not None:
         m |= {"engine": msgspec.to_builtins(record.engine), "sampling": record.settings()}
         m["versions"] = [choice.versions for choice in record.choices]
-    m |= {name: answer[name] for name in ("usage",) if answer.get(name) is not None}
+        m |= {"cost_usd": record.cost_usd} if record.cost_usd is not None else {}
+    if usage := answer.get("usage") or (_counts(record.usage) if record is not None else None):
+        m["usage"] = usage
     if unknown := {name: value for name, value in answer.items() if name not in _OWN_PLACE and name != "unparsed"}:
         m["response"] = unknown
     return m
+
+
+def _counts(usage: dict[str, Any]) -> dict[str, Any]:
+    """The numbers alone: nothing else of a record may pass unredacted."""
+    return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 
 def _below(path: str, root: str) -> bool:

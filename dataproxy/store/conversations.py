@@ -9,6 +9,7 @@ from sqlalchemy import Connection, RowMapping, bindparam, select, update
 
 from dataproxy.assemble.calls import Border, End, NewCall, Placement, Trajectory
 from dataproxy.store.dialect import insert_new
+from dataproxy.store.ends import read_first_end, read_token_ends
 from dataproxy.store.schema import agent, conversation_end, event, session, tenant, token_segment, trajectory
 
 _CHUNK = 500
@@ -22,6 +23,8 @@ class ConversationIndex:
         self._connection = connection
         self._order = first_order
         self._ends: dict[tuple[str, str, bytes], list[End]] = defaultdict(list)
+        self._token_ends: dict[tuple[str, str, bytes], list[End]] = defaultdict(list)
+        self._first_ends: dict[tuple[str, str, str], End | None] = {}
         self._trajectories: dict[tuple[str, str], Trajectory] = {}
         self._latest: dict[_Named, str | None] = {}
         self._borders: dict[tuple[str, str], list[Border]] = {}
@@ -43,7 +46,10 @@ class ConversationIndex:
                     end = End(row["event_id"], row["choice"], row["session_id"], row["trajectory_id"], row["num_extended"], -1)
                     self._ends[owner, name, row["digest"]].append(end)
                     found[owner].add(end.trajectory_id)
-        for ends in self._ends.values():
+        for owner, name, digest, end in read_token_ends(self._connection, self._lost(calls)):
+            self._token_ends[owner, name, digest].append(end)
+            found[owner].add(end.trajectory_id)
+        for ends in (*self._ends.values(), *self._token_ends.values()):
             ends.sort(key=lambda end: end.event_id)
             for order, end in enumerate(ends):
                 end.order = order - len(ends)
@@ -53,6 +59,17 @@ class ConversationIndex:
     def ends(self, tenant: str, agent: str, digest: bytes) -> list[End]:
         """The stored answers at which the conversation ``digest`` ends; ``prefetch`` has read them."""
         return self._ends.get((tenant, agent, digest), [])
+
+    def token_ends(self, tenant: str, agent: str, digest: bytes) -> list[End]:
+        """The stored answers whose prompt and output ids have ``digest``; ``prefetch`` has read them."""
+        return self._token_ends.get((tenant, agent, digest), [])
+
+    def end_of(self, tenant: str, agent: str, event_id: str) -> End | None:
+        """The first answer of a stored event."""
+        key = (tenant, agent, event_id)
+        if key not in self._first_ends:
+            self._first_ends[key] = read_first_end(self._connection, *key)
+        return self._first_ends[key]
 
     def trajectory(self, tenant: str, trajectory_id: str) -> Trajectory:
         """A stored trajectory."""
@@ -101,9 +118,14 @@ class ConversationIndex:
         self._of_event[owner, call.event_id] = trajectory_id
         for choice, (length, digest) in sorted(call.borders.items()):
             self.borders(owner, trajectory_id).append(Border(call.event_id, choice, length, digest))
-        for choice, digest in call.ends.items():
+        for choice in sorted(call.ends.keys() | call.borders.keys()):
             end = End(call.event_id, choice, placement.session_id, trajectory_id, 0, self._order)
-            self._ends[owner, call.agent, digest].append(end)
+            if choice in call.ends:
+                self._ends[owner, call.agent, call.ends[choice]].append(end)
+            if choice in call.borders:
+                self._token_ends[owner, call.agent, call.borders[choice][1]].append(end)
+            if self._first_ends.get((owner, call.agent, call.event_id)) is None:
+                self._first_ends[owner, call.agent, call.event_id] = end
         self._order += 1
         self._new.append((call, placement))
 
@@ -120,6 +142,14 @@ class ConversationIndex:
         insert_new(self._connection, conversation_end, list(self._end_rows()))
         counts = [{"k_tenant": t, "k_event_id": e, "k_choice": c, "num_extended": n} for (t, e, c), n in self._extended.items()]
         _update_all(self._connection, conversation_end, ("tenant", "event_id", "choice"), counts)
+
+    def _lost(self, calls: Sequence[NewCall]) -> dict[tuple[str, str], set[bytes]]:
+        """The token prefixes of those calls whose conversation the store does not know by its messages, by tenant and agent."""
+        lost: dict[tuple[str, str], set[bytes]] = defaultdict(set)
+        for call in calls:
+            if call.token_prefixes and not any((call.tenant, call.agent, digest) in self._ends for digest in call.prefixes):
+                lost[call.tenant, call.agent].update(call.token_prefixes)
+        return lost
 
     def _load(self, owner: str, ids: Iterable[str]) -> None:
         for chunk in _chunks({i for i in ids if (owner, i) not in self._trajectories}):

@@ -57,7 +57,7 @@ def list_(
 
 @app.command()
 def show(
-    event_id: Annotated[str, typer.Argument(help="An event's id from `headrace audit list`, or an answer's id (chatcmpl-…).")],
+    event_id: Annotated[str, typer.Argument(help="An event's id from `headrace audit list`, or an answer's own id.")],
     data_dir: DataDir,
     config_dir: ConfigDir,
     json: Json = False,
@@ -121,7 +121,9 @@ def search_at_rest(
 
 def _event_id(given: str) -> str:
     """A completion id carries its event's id."""
-    return given.removeprefix("chatcmpl-")[:32] if given.startswith("chatcmpl-") else given
+    from atdp.ids import event_id_in
+
+    return event_id_in(given) or given
 
 
 def _print_event(console: "Console", event: "Event") -> None:

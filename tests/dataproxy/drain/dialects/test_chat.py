@@ -1,4 +1,4 @@
-"""Answers put together from streams, however they are framed."""
+"""Chat completions: answers put together from streams, however they are framed."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dataproxy.drain.answers import read_answer
+from dataproxy.drain.dialects import chat
 from dataproxy.drain.sse import event_data
 
 
@@ -35,7 +36,7 @@ def test_text_reasoning_and_finish_reason_are_put_together(newline: bytes) -> No
         {"id": "c", "choices": [], "usage": {"total_tokens": 3}},
         newline=newline,
     )
-    answer = read_answer(body, stream=True)
+    answer = read_answer(chat, body, stream=True)
     assert answer["choices"] == [
         {
             "index": 0,
@@ -53,7 +54,7 @@ def test_tool_calls_come_in_pieces_by_index() -> None:
         chunk({"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}, {"index": 1, "function": {"arguments": "1}"}}]}),
         chunk({}, finish_reason="tool_calls"),
     )
-    calls = read_answer(body, stream=True)["choices"][0]["message"]["tool_calls"]
+    calls = read_answer(chat, body, stream=True)["choices"][0]["message"]["tool_calls"]
     assert [(c["id"], c["function"]) for c in calls] == [
         ("a", {"name": "f", "arguments": "{}"}),
         ("b", {"name": "g", "arguments": '{"x":1}'}),
@@ -62,32 +63,25 @@ def test_tool_calls_come_in_pieces_by_index() -> None:
 
 def test_choices_of_n_are_kept_apart_and_unknown_fields_survive() -> None:
     body = stream(chunk({"content": "a"}, 0, x_new=1), chunk({"content": "b"}, 1), chunk({"content": "A"}, 0))
-    answer = read_answer(body, stream=True)
+    answer = read_answer(chat, body, stream=True)
     assert [c["message"]["content"] for c in answer["choices"]] == ["aA", "b"] and answer["x_new"] == 1
 
 
 def test_a_stream_cut_in_the_middle_keeps_what_came() -> None:
     whole = stream(chunk({"content": "one "}), chunk({"content": "two"}))
     cut = whole[: whole.index(b"two")]
-    answer = read_answer(cut, stream=True)
+    answer = read_answer(chat, cut, stream=True)
     assert answer["choices"][0]["message"]["content"] == "one " and len(answer["unparsed"]) == 1
 
 
 def test_an_error_event_in_a_stream_is_kept() -> None:
     body = stream(chunk({"content": "x"})) + b'data: {"error": {"message": "died"}}\n\n'
-    assert read_answer(body, stream=True)["error"] == {"message": "died"}
-
-
-def test_logprobs_are_left_out_because_they_spell_the_text_again() -> None:
-    choice = {"index": 0, "message": {"role": "assistant", "content": "x"}, "logprobs": {"content": [{"token": "x"}]}}
-    assert "logprobs" not in read_answer(msgspec.json.encode({"choices": [choice]}), stream=False)["choices"][0]
-    streamed = {"choices": [{"index": 0, "delta": {"content": "x"}, "logprobs": {"content": [{"token": "x"}]}}]}
-    assert "logprobs" not in read_answer(stream(streamed), stream=True)["choices"][0]
+    assert read_answer(chat, body, stream=True)["error"] == {"message": "died"}
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[1]", b"\xff\xfe", b"[" * 100_000])
 def test_what_is_no_answer_is_kept_as_text(body: bytes) -> None:
-    assert read_answer(body, stream=False) in ({}, {"text": body.decode(errors="replace")})
+    assert read_answer(chat, body, stream=False) in ({}, {"text": body.decode(errors="replace")})
 
 
 def test_framing_follows_the_standard() -> None:

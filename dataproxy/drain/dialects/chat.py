@@ -1,0 +1,82 @@
+"""OpenAI's chat completions, the normal form itself: only streams have to be put together."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from dataproxy.drain.dialects.dialect import NormalRequest, objects, text_of
+
+_JOINED = frozenset(("content", "reasoning_content", "reasoning", "refusal"))
+_PER_CHUNK = frozenset(("choices", "object", "usage"))
+
+
+def request(body: dict[str, Any]) -> NormalRequest:
+    """As it is."""
+    return NormalRequest(body, text_of(body.get("user")))
+
+
+def answer(value: dict[str, Any]) -> dict[str, Any]:
+    """As it is, its old word for tool calls aside."""
+    if not isinstance(value.get("choices"), list):
+        return value
+    return {**value, "choices": [_choice(choice) for choice in value["choices"]]}
+
+
+def _choice(choice: Any) -> Any:
+    if not isinstance(choice, dict) or choice.get("finish_reason") != "function_call":
+        return choice
+    return {**choice, "finish_reason": "tool_calls", "given_finish_reason": "function_call"}
+
+
+def joined(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The deltas of each choice put together; what the engine adds to chunks or choices beyond the dialect is kept."""
+    whole: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in events:
+        whole |= {key: value for key, value in chunk.items() if key not in _PER_CHUNK}
+        if chunk.get("usage") is not None:
+            whole["usage"] = chunk["usage"]
+        for part in objects(chunk.get("choices")):
+            _add_part(choices, part)
+    if choices:
+        whole["choices"] = [choices[index] for index in sorted(choices)]
+    return whole
+
+
+def _add_part(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
+    index = part.get("index", 0)
+    if index not in choices:
+        choices[index] = {"index": index, "message": {"role": "assistant", "content": None}, "finish_reason": None}
+    choice = choices[index]
+    for key, value in part.items():
+        if key == "delta" and isinstance(value, dict):
+            _add_delta(choice["message"], value)
+        elif value is not None and key not in ("index", "delta"):
+            choice[key] = value
+
+
+def _add_delta(message: dict[str, Any], delta: dict[str, Any]) -> None:
+    for key, value in delta.items():
+        if value is None:
+            continue
+        if key in _JOINED and isinstance(value, str):
+            message[key] = (message.get(key) or "") + value
+        elif key == "tool_calls" and isinstance(value, list):
+            _add_tool_calls(message.setdefault("tool_calls", []), objects(value))
+        else:
+            message[key] = value
+
+
+def _add_tool_calls(calls: list[dict[str, Any]], deltas: list[dict[str, Any]]) -> None:
+    """``index`` says which call a delta belongs to; names and ids come once, arguments in pieces."""
+    for delta in deltas:
+        index = delta.get("index", len(calls))
+        call = next((c for c in calls if c.get("index") == index), None)
+        if call is None:
+            call = {"index": index, "id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+            calls.append(call)
+        call.update({k: v for k, v in delta.items() if k != "function" and v is not None})
+        function = delta.get("function") or {}
+        if isinstance(function.get("name"), str) and not call["function"]["name"]:
+            call["function"]["name"] = function["name"]
+        if isinstance(function.get("arguments"), str):
+            call["function"]["arguments"] += function["arguments"]
