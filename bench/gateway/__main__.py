@@ -1,0 +1,80 @@
+"""``python -m bench.gateway``: start everybody, measure in rounds, keep and print the result.
+
+The last line of standard output is one JSON object with at least ``report.QUICK_KEYS``. ``--quick`` keeps it in
+``bench/results/gateway.json``, the whole run in ``gateway_whole.json`` with a row for each case.
+"""
+
+import argparse
+import json
+import shutil
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench.gateway import plan as plans
+from bench.gateway.contestants import STARTS, Running, Site, start_all, start_engine
+from bench.gateway.growth import Growth, grow
+from bench.gateway.plan import Plan, Results
+from bench.gateway.report import cells, headline, setting, show
+
+_RESULTS = Path(__file__).parents[1] / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.gateway", description="Measure gateways side by side.")
+    parser.add_argument("--quick", action="store_true", help="the few figures that matter, under four minutes")
+    parser.add_argument("--seconds", type=float, help="of each measurement")
+    parser.add_argument("--only", default=",".join(STARTS), help="names of the gateways to start")
+    parser.add_argument("--chart", type=Path, help="write a chart (PNG) of CPU µs a request")
+    parser.add_argument("--no-keep", action="store_true", help="do not write bench/results")
+    options = parser.parse_args()
+    plan = plans.quick(options.seconds) if options.quick else plans.whole(options.seconds)
+    console = Console(stderr=True)
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="hr-"))
+        stack.callback(shutil.rmtree, directory)
+        gateways, missing = _start(stack, directory, plan, options.only.split(","))
+        results = _run(plan, gateways, directory, console)
+        growth = _grow(plan, gateways, directory)
+    show(results, console)
+    line = {"bench": "gateway", **headline(results, growth), **setting(plan, gateways, missing)}
+    if not options.no_keep:
+        name = "gateway.json" if options.quick else "gateway_whole.json"
+        kept = line if options.quick else {**line, "cells": cells(results)}
+        (_RESULTS / name).write_text(json.dumps(kept, indent=None if options.quick else 1) + "\n")
+    if options.chart:
+        from bench.gateway.chart import draw
+
+        draw(results, options.chart)
+    print(json.dumps(line))
+
+
+def _start(stack: ExitStack, directory: Path, plan: Plan, names: list[str]) -> tuple[list[Running], dict[str, str]]:
+    engine = start_engine(stack, directory)
+    assert engine.stdout is not None
+    port = int(engine.stdout.readline())
+    gateways, missing = start_all(Site(stack, directory, port, plan.install_timeout_s), names)
+    return [Running("direct", port, engine.pid, "mock engine"), *gateways], missing
+
+
+def _run(plan: Plan, gateways: list[Running], directory: Path, console: Console) -> Results:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("", total=plans.num_measurements(plan, gateways))
+
+        def tick(what: str) -> None:
+            progress.update(bar, advance=1, description=what)
+
+        return plans.run(plan, gateways, directory, tick)
+
+
+def _grow(plan: Plan, gateways: list[Running], directory: Path) -> Growth | None:
+    recording = [gateway for gateway in gateways if gateway.journal is not None]
+    return grow(recording[0], plan.growth_requests, plan.growth_s, directory) if recording else None
+
+
+if __name__ == "__main__":
+    main()
