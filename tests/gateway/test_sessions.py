@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.dialects import CHAT as DIALECT
+from gateway.dialects import COMPLETIONS, MESSAGES, RESPONSES
 from gateway.parsing import parse_request
 from gateway.sessions import SessionNamer, header_session
 from tests.gateway.sse import BODY, CHAT
@@ -19,8 +20,8 @@ def request(**fields):
     return parse_request(json.dumps(body).encode())
 
 
-def name(namer=NAMER, url="", headers=(), tenant="t", key="k", **fields):
-    return namer.name(tenant, key, url, list(headers), request(**fields), DIALECT)
+def name(namer=NAMER, url="", headers=(), tenant="t", key="k", dialect=DIALECT, **fields):
+    return namer.name(tenant, key, url, list(headers), request(**fields), dialect)
 
 
 def test_the_order_is_url_header_metadata_cache_key():
@@ -87,3 +88,54 @@ async def test_the_answer_says_which_session_it_belongs_to_and_the_url_names_one
     assert inferred.headers["x-headrace-session"].startswith("inferred-")
     assert [half.session_source for half in served.journal.begun.values()] == ["url", "header", "inferred"]
     assert [half.path for half in served.journal.begun.values()] == [CHAT] * 3
+
+
+CLAUDE_CODE = {"metadata": {"user_id": "user_0a1_account__session_11-22"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "policy", "expected"),
+    [
+        (CLAUDE_CODE, False, "11-22"),
+        (CLAUDE_CODE, True, "11-22"),
+        ({"metadata": {"user_id": "person"}}, True, "person"),
+        ({"metadata": {"user_id": "person"}}, False, None),
+        ({"metadata": {"user_id": "person", "session_id": "s"}}, True, "s"),
+        ({"user": "person"}, True, None),
+    ],
+)
+def test_the_user_of_messages_names_a_session_by_the_same_policy(fields, policy, expected):
+    session = name(SessionNamer(b"k" * 32, user_is_session=policy), dialect=MESSAGES, **fields)
+    assert session.session_id == expected or (expected is None and session.source == "inferred")
+
+
+GROWN = [{"role": "assistant", "content": "x"}, {"role": "user", "content": "more"}]
+OPENINGS = [
+    (
+        MESSAGES,
+        {"system": [{"type": "text", "text": "s"}]},
+        "messages",
+        [{"role": "user", "content": [{"type": "text", "text": "a"}]}],
+    ),
+    (RESPONSES, {"instructions": "s"}, "input", [{"role": "user", "content": "a"}]),
+    (RESPONSES, {}, "input", [{"role": "developer", "content": "s"}, {"type": "message", "role": "user", "content": "a"}]),
+]
+
+
+@pytest.mark.parametrize(("dialect", "fields", "turns", "start"), OPENINGS)
+def test_an_inferred_session_stays_through_a_conversation_in_every_dialect(dialect, fields, turns, start):
+    def session(items, **more):
+        return name(dialect=dialect, **{**fields, turns: items, **more}).session_id
+
+    other = [*start[:-1], {"role": "user", "content": "b"}]
+    assert session(start) == session(start + GROWN, temperature=1) != session(other)
+    assert session(start) != session(start, system="t", instructions="t") or not fields
+
+
+def test_a_string_is_an_opening_and_a_prompt_is_known_by_how_it_begins():
+    assert name(dialect=RESPONSES, input="a") != name(dialect=RESPONSES, input="b")
+    long = "word " * 200
+    assert name(dialect=COMPLETIONS, prompt=long) == name(dialect=COMPLETIONS, prompt=long + "more")
+    assert name(dialect=COMPLETIONS, prompt=long) != name(dialect=COMPLETIONS, prompt="x" + long)
+    for dialect in (RESPONSES, COMPLETIONS, MESSAGES):
+        assert name(dialect=dialect, input=7, prompt={}, messages=7, system=7).source == "inferred"
