@@ -9,6 +9,7 @@ in the path: step 1, outermost in the engine's HTTP process. A request without o
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,7 +28,6 @@ CACHE_SALT_HEADER: Final = b"x-headrace-cache-salt"
 
 EVENT_PREFIX: Final = b"event: headrace.record\ndata: "
 JSON_FIELD: Final = b',"headrace_record":'
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,21 @@ ENDINGS: Final = {
 
 @dataclass(slots=True)
 class Order:
-    """What our headers ask of one request. `record` is the answer's record in the making, once the engine runs."""
+    """What our headers ask of one request, and what became of it.
+
+    `record` collects the answer once the engine runs, whether or not a record was asked for. `refusal` is the engine's reason for
+    not taking the request at all. `is_detached`: generation outlives the answer (a background response). `turn`: continuity's
+    knowledge of the prompt.
+    """
 
     rid: str | None
     cache_salt: str | None
     wants_record: bool
+    generates: bool
     record: Recorder | None = None
+    refusal: str | None = None
+    is_detached: bool = False
+    turn: Any = None
 
     @staticmethod
     def of(scope: Scope) -> Order | None:
@@ -70,14 +79,25 @@ class Order:
         ours = {name: value.decode("latin-1") for name, value in scope["headers"] if name.startswith(b"x-headrace-")}
         if not ours:
             return None
-        wants_record = ours.get(RECORD_HEADER) == "1" and scope["path"] in ENDINGS
-        return Order(ours.get(RID_HEADER), ours.get(CACHE_SALT_HEADER), wants_record)
+        generates = scope["path"] in ENDINGS
+        wants_record = generates and ours.get(RECORD_HEADER) == "1" and RID_HEADER in ours
+        return Order(ours.get(RID_HEADER), ours.get(CACHE_SALT_HEADER), wants_record, generates)
+
+
+CURRENT: Final[ContextVar[Order | None]] = ContextVar("headrace_order", default=None)
+"""The order of the request that this task or thread works for."""
+
+
+def repairing() -> Order | None:
+    """The current order where it names the answer: only such a request gets more than stock SGLang."""
+    order = CURRENT.get()
+    return order if order is not None and order.rid is not None else None
 
 
 class RecordMiddleware:
-    """ASGI middleware; `forget` is called with the recorder when its request is over, however it ended."""
+    """ASGI middleware; `forget` is called with the order when its request is over, however it ended."""
 
-    def __init__(self, app: App, forget: Callable[[Recorder], None]) -> None:
+    def __init__(self, app: App, forget: Callable[[Order], None]) -> None:
         self._app = app
         self._forget = forget
 
@@ -87,12 +107,13 @@ class RecordMiddleware:
             await self._app(scope, receive, send)
             return
         scope[SCOPE_KEY] = order
+        token = CURRENT.set(order)
         writer = _AnswerWriter(order, ENDINGS[scope["path"]], send).send if order.wants_record else send
         try:
             await self._app(scope, receive, writer)
         finally:
-            if order.record is not None:
-                self._forget(order.record)
+            CURRENT.reset(token)
+            self._forget(order)
 
 
 class _AnswerWriter:

@@ -1,15 +1,16 @@
 """Headrace's SGLang plug-in (entry point `headrace` of group `sglang.srt.plugins`).
 
 Owns which hook goes where, and the route `/headrace/engine` that says whether they are all in place. SGLang calls
-`register` in each of its processes: the HTTP process gets recording and the pause watchdog, the scheduler gets the
-weight guard. Without our request headers SGLang answers as it would without the plug-in. Place in the path: steps 1
-and 3, inside the engine.
+`register` in each of its processes: the HTTP process gets recording, the repairs of dialects and the pause watchdog, the
+scheduler gets the weight guard. Without our request headers SGLang answers as it would without the plug-in. Place in the path:
+steps 1 and 3, inside the engine.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -18,6 +19,9 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 _TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 _UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
 STATE_ROUTE: Final = "/headrace/engine"
+
+Hooks = Sequence[tuple[str, Callable[..., Any]]]
+"""Targets of SGLang's by their dotted names, and what goes around each."""
 
 
 def register() -> None:
@@ -29,25 +33,37 @@ def register() -> None:
 
 
 def _register_http() -> None:
+    from workers.inference.continuity.hooks import Hooks as ContinuityHooks
+    from workers.inference.dialects import chat, messages
+    from workers.inference.dialects.responses import Responses
     from workers.inference.pause import PauseWatchdog
     from workers.inference.recording import Recording
 
     recording = Recording(version("sglang"))
     watchdog = PauseWatchdog.from_environment()
-    hooks: dict[str, Callable[..., Any]] = {
-        f"{_TOKENIZER}.generate_request": recording.around_generate,
-        f"{_TOKENIZER}._send_one_request": recording.around_send,
-        f"{_TOKENIZER}.abort_request": recording.around_abort,
-        "sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid": recording.around_regenerate_rid,
-        f"{_TOKENIZER}.pause_generation": watchdog.around_pause,
-        f"{_TOKENIZER}.continue_generation": watchdog.around_continue,
-        f"{_TOKENIZER}.begin_weight_update": watchdog.around_begin,
-        f"{_TOKENIZER}.end_weight_update": watchdog.around_end,
-        f"{_TOKENIZER}.check_weights": watchdog.around_check,
-        f"{_TOKENIZER}._update_model_path_info": _keep_served_name,
-    }
+    continuity = ContinuityHooks.from_environment()
+
+    def around_generate(original: Callable[..., Any], manager: Any, obj: Any, request: Any = None) -> Any:
+        return continuity.around_generation(recording.around_generate(original, manager, obj, request), obj, request)
+
+    hooks: Hooks = [
+        (f"{_TOKENIZER}.generate_request", around_generate),
+        (f"{_TOKENIZER}._send_one_request", recording.around_send),
+        (f"{_TOKENIZER}.abort_request", recording.around_abort),
+        ("sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid", recording.around_regenerate_rid),
+        (f"{_TOKENIZER}.pause_generation", watchdog.around_pause),
+        (f"{_TOKENIZER}.continue_generation", watchdog.around_continue),
+        (f"{_TOKENIZER}.begin_weight_update", watchdog.around_begin),
+        (f"{_TOKENIZER}.end_weight_update", watchdog.around_end),
+        (f"{_TOKENIZER}.check_weights", watchdog.around_check),
+        (f"{_TOKENIZER}._update_model_path_info", _keep_served_name),
+        *chat.hooks(),
+        *Responses().hooks(),
+        *messages.hooks(),
+        *continuity.hooks(),
+    ]
     _around(hooks)
-    _extend_app(recording, watchdog, list(hooks))
+    _extend_app(recording, watchdog, continuity, [target for target, _ in hooks])
 
 
 def _register_scheduler() -> None:
@@ -55,17 +71,17 @@ def _register_scheduler() -> None:
 
     guard = WeightGuard()
     _around(
-        {
-            f"{_UPDATER}.begin_weight_update": guard.around_begin,
-            f"{_UPDATER}.update_weights_from_tensor": guard.around_tensors,
-            f"{_UPDATER}.check_weights": guard.around_check,
-            "sglang.srt.managers.scheduler.Scheduler.continue_generation": guard.around_continue,
-        }
+        [
+            (f"{_UPDATER}.begin_weight_update", guard.around_begin),
+            (f"{_UPDATER}.update_weights_from_tensor", guard.around_tensors),
+            (f"{_UPDATER}.check_weights", guard.around_check),
+            ("sglang.srt.managers.scheduler.Scheduler.continue_generation", guard.around_continue),
+        ]
     )
 
 
-def _around(hooks: dict[str, Callable[..., Any]]) -> None:
-    for target, hook in hooks.items():
+def _around(hooks: Hooks) -> None:
+    for target, hook in hooks:
         HookRegistry.register(target, hook, HookType.AROUND)
 
 
@@ -82,9 +98,11 @@ def _keep_served_name(original: Callable[..., Any], manager: Any, model_path: st
     manager.served_model_name = name
 
 
-def _extend_app(recording: Any, watchdog: Any, targets: list[str]) -> None:
+def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[str]) -> None:
+    from fastapi.exceptions import RequestValidationError
     from sglang.srt.entrypoints import http_server
 
+    from workers.inference.dialects.errors import around_handler
     from workers.inference.middleware import RecordMiddleware
 
     async def state() -> dict[str, Any]:
@@ -99,7 +117,10 @@ def _extend_app(recording: Any, watchdog: Any, targets: list[str]) -> None:
             "num_in_flight": len(manager.rid_to_state),
             "num_pauses_expired": watchdog.num_expired,
             "num_aborted": recording.num_aborted,
+            "continuity": continuity.counts(),
         }
 
-    http_server.app.add_middleware(RecordMiddleware, forget=recording.forget)
-    http_server.app.add_api_route(STATE_ROUTE, state)
+    app = http_server.app
+    app.exception_handlers[RequestValidationError] = partial(around_handler, app.exception_handlers[RequestValidationError])
+    app.add_middleware(RecordMiddleware, forget=recording.forget)
+    app.add_api_route(STATE_ROUTE, state)
