@@ -111,6 +111,46 @@ def exchange(
     return asked, got
 
 
+PATHS = {
+    "chat": ("/v1/chat/completions", "chatcmpl-"),
+    "completions": ("/v1/completions", "cmpl-"),
+    "responses": ("/v1/responses", "resp_"),
+    "messages": ("/v1/messages", "msg_"),
+}
+
+
+def call_in(
+    dialect: str,
+    request: dict[str, Any],
+    answer: dict[str, Any] | bytes,
+    *,
+    prompt: Sequence[int] | None = None,
+    outputs: Sequence[Sequence[int]] = ((7, 8, 9),),
+    engine_record: bytes | None = None,
+    session: str | None = None,
+    started_us: int = 1_000_000,
+    status: int = 200,
+    **reported: Any,
+) -> tuple[RequestHalf, ResponseHalf]:
+    """One call in ``dialect``; an answer of bytes came as a stream. ``reported`` goes into the record."""
+    asked, got = exchange([], session=session, started_us=started_us, status=status)
+    path, prefix = PATHS[dialect]
+    completion_id = mint_completion_id(MAC_SECRET, "acme", asked.event_id, prefix)
+    if engine_record is None:
+        engine_record = record(completion_id, prompt, outputs, **reported) if prompt is not None else b""
+    body = answer if isinstance(answer, bytes) else msgspec.json.encode({"id": completion_id, **answer})
+    asked = msgspec.structs.replace(
+        asked, dialect=dialect, path=path, completion_id=completion_id, body=msgspec.json.encode({"model": "tiny", **request})
+    )
+    return asked, msgspec.structs.replace(got, body=body, stream=isinstance(answer, bytes), record=engine_record)
+
+
+def sse(*events: dict[str, Any], named: bool = True) -> bytes:
+    """A stream of ``events``, each named by its type where the dialect does that."""
+    heads = [f"event: {event['type']}\n" if named else "" for event in events]
+    return b"".join(head.encode() + b"data: " + msgspec.json.encode(e) + b"\n\n" for head, e in zip(heads, events, strict=True))
+
+
 async def write(journal: Journal, *pairs: tuple[RequestHalf, ResponseHalf]) -> None:
     """Journal whole exchanges."""
     for asked, got in pairs:
