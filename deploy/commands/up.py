@@ -1,5 +1,6 @@
 """``headrace up``: run everything on this machine until Ctrl-C."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -25,6 +26,7 @@ def up(
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Processes of the trainer.")] = 1,
     tenant: Annotated[str, typer.Option(help="The tenant that gets the first key.")] = "default",
     train_consent: Annotated[bool, typer.Option("--train-consent", help="Put consent to train on record for the tenant.")] = False,
+    engine_args: Annotated[str, typer.Option(help="More flags for SGLang, quoted as in a shell.")] = "",
     for_program: Annotated[bool, typer.Option("--for-program", hidden=True)] = False,
 ) -> None:
     """Run gateway, engine, data proxy and trainer on this machine until Ctrl-C.
@@ -36,6 +38,7 @@ def up(
     Examples:
       headrace up
       headrace up --port 9000 --no-train
+      headrace up --model ~/models/Qwen3-0.6B --engine-args "--tool-call-parser qwen25 --reasoning-parser qwen3"
       headrace up --model tiny --data-dir /tmp/try --config-dir /tmp/try-keys --train-consent
     """
     from rich.console import Console
@@ -47,6 +50,7 @@ def up(
     options = UpOptions(
         paths=paths_of(data_dir, config_dir), host=host, port=port, model=model, dtype=dtype, num_ranks=ranks, train=train,
         train_consent=train_consent, tenant=tenant, for_program=for_program,
+        engine_args=tuple(shlex.split(engine_args)),
     )  # fmt: skip
     console = Console()
     run(options, Report(console), lambda endpoints, first: None if for_program else _welcome(console, options, endpoints, first))

@@ -27,6 +27,8 @@ class UpOptions:
     tenant: str = "default"
     for_program: bool = False
     """Started by a program: no banner, and no first key, which the program makes for itself."""
+    engine_args: tuple[str, ...] = ()
+    """SGLang's own flags, such as ``--tool-call-parser hermes``, appended to ours."""
 
     @property
     def model_name(self) -> str:

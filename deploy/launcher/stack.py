@@ -90,7 +90,8 @@ def _engine(options: UpOptions, endpoints: Endpoints, serving: Serving) -> Child
     async def argv() -> list[str]:
         served = await serving()
         where = ["--model-path", str(served.directory), "--served-model-name", options.model_name, "--port", port]
-        return [sys.executable, "-m", "workers.inference", *where, "--weight-version", served.version, "--dtype", options.dtype]
+        how = ["--weight-version", served.version, "--dtype", options.dtype, *options.engine_args]
+        return [sys.executable, "-m", "workers.inference", *where, *how]
 
     advice = "The engine needs about 2.5 GiB of free memory; `--model tiny` starts one that needs less and knows nothing."
     return ChildSpec(ENGINE, argv, _environment("ENGINE", {}), http_ready(f"{endpoints.engine}/ready"), 600.0, 10.0, advice)
