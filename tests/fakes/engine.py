@@ -57,7 +57,7 @@ class FakeEngine:
             is_call = scope["type"] == "http" and scope["path"] in dialects
             await (calls if is_call else control)(scope, receive, send)
 
-        return RecordMiddleware(dispatch, lambda record: None)
+        return RecordMiddleware(dispatch, lambda order: None)
 
 
 def _add_information(app: FastAPI, engine: FakeEngine) -> None:

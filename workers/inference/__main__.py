@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from workers.inference.errors import InferenceError
-from workers.inference.launch import LaunchOptions, command, environment
+from workers.inference.launch import FROM_TEMPLATE, LaunchOptions, command, environment
 
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -47,6 +47,9 @@ def _parse(arguments: list[str]) -> LaunchOptions:
     parser.add_argument("--max-total-tokens", type=int, default=defaults.max_total_tokens, help="KV cache in tokens")
     parser.add_argument("--max-running-requests", type=int, default=defaults.max_running_requests)
     parser.add_argument("--num-threads", type=int, default=defaults.num_threads, help="OpenMP threads (CPU hosts)")
+    for kind in ("tool-call", "reasoning"):
+        help_text = f"SGLang's {kind} format, auto (from the chat template) or none"
+        parser.add_argument(f"--{kind}-parser", default=FROM_TEMPLATE, help=help_text)
     known, extra = parser.parse_known_args(arguments)  # the rest is SGLang's
     return LaunchOptions(**vars(known), extra=tuple(extra))
 

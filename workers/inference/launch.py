@@ -20,10 +20,19 @@ from workers.inference.errors import PluginNotInstalled
 PLUGIN_GROUP: Final = "sglang.srt.plugins"
 PLUGIN_NAME: Final = "headrace"
 
+FROM_TEMPLATE: Final = "auto"
+"""SGLang finds the format in the model's chat template: hermes or qwen for `<tool_call>`, llama3 for `<|python_tag|>`, … A template
+that knows neither tools nor reasoning, as SmolLM2's, leaves the answer's text as it is."""
+
+NO_PARSER: Final = "none"
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """What differs between two engines. `num_threads` bounds OpenMP, `max_total_tokens` the KV cache (tokens)."""
+    """What differs between two engines. `num_threads` bounds OpenMP, `max_total_tokens` the KV cache (tokens).
+
+    The parsers are SGLang's names of formats, `auto` for the one that the chat template speaks, or `none`.
+    """
 
     model_path: Path
     port: int
@@ -34,6 +43,8 @@ class LaunchOptions:
     max_total_tokens: int = 32768
     max_running_requests: int = 32
     num_threads: int = 2
+    tool_call_parser: str = FROM_TEMPLATE
+    reasoning_parser: str = FROM_TEMPLATE
     extra: tuple[str, ...] = ()
 
 
@@ -46,11 +57,14 @@ def command(options: LaunchOptions) -> list[str]:
         "--dtype", options.dtype, "--weight-version", options.weight_version,
         "--max-total-tokens", str(options.max_total_tokens),
         "--max-running-requests", str(options.max_running_requests),
-        "--log-level", "info", "--log-level-http", "warning", "--sleep-on-idle",
+        "--log-level", "info", "--log-level-http", "warning",
+        "--sleep-on-idle",  # its scheduler would spin on a core that others need
+        "--enable-response-store",  # previous_response_id; the plug-in bounds it
     ]  # fmt: skip
+    for flag, parser in (("--tool-call-parser", options.tool_call_parser), ("--reasoning-parser", options.reasoning_parser)):
+        arguments += [flag, parser] if parser != NO_PARSER else []
     if cpu_profile.applies():
         arguments += ["--device", "cpu", "--attention-backend", "torch_native", "--chunked-prefill-size", "2048"]
-        arguments += ["--sleep-on-idle"]  # its scheduler would spin on a core that the trainer needs
     return [*arguments, *options.extra]
 
 

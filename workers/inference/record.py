@@ -17,6 +17,7 @@ from atdp import arrays
 
 RECORD_VERSION: Final = 1
 ALL_TOKENS: Final = -1
+SEVERAL_PROMPTS: Final = "more than one prompt in one call"
 _TOP_K_ALL: Final = 1 << 30
 
 
@@ -54,6 +55,7 @@ class Recorder:
         self._model = model
         self._engine = {"name": "sglang", "version": engine_version}
         self._num_choices = 1
+        self._num_prompts = 1
         self._prompt_ids: Sequence[int] | None = None
         self._sampling: dict[str, Any] = {}
         self._outputs: dict[int, Mapping[str, Any]] = {}
@@ -68,8 +70,18 @@ class Recorder:
         """True once the last output of every choice was seen."""
         return len(self._outputs) == self._num_choices
 
-    def expect(self, num_choices: int) -> None:
-        self._num_choices = num_choices
+    @property
+    def finish_reason(self) -> Mapping[str, Any]:
+        """SGLang's own finish reason of the first choice: `type`, and `matched` where a stop string or token ended it."""
+        return self._outputs[0]["finish_reason"] if 0 in self._outputs else {}
+
+    @property
+    def initial_rids(self) -> list[str]:
+        """SGLang names the parts of a request by index before it gives each of n samples a rid of its own."""
+        return [f"{self.rid}_{index}" for index in range(self._num_choices)] if self._num_choices > 1 else []
+
+    def expect(self, num_samples: int, num_prompts: int = 1) -> None:
+        self._num_choices, self._num_prompts = num_samples * num_prompts, num_prompts
 
     def next_sample_rid(self) -> str:
         """The engine's own rid of the next sample when n > 1; it starts with this request's rid."""
@@ -85,14 +97,16 @@ class Recorder:
         """Keep the last output of choice `index`; earlier ones are parts of it."""
         if output["meta_info"].get("finish_reason") is not None:
             meta = output["meta_info"]
-            kept = ("finish_reason", "completion_tokens", "output_token_logprobs", "weight_versions")
-            self._outputs[index] = {"output_ids": list(output["output_ids"]), **{key: meta.get(key) for key in kept}}
+            kept = ("completion_tokens", "output_token_logprobs", "weight_versions")
+            # a copy: the chat handler writes "tool_calls" into its own, and the record keeps why the engine stopped
+            finish = {"finish_reason": dict(meta["finish_reason"])}
+            self._outputs[index] = {"output_ids": list(output["output_ids"]), **{key: meta.get(key) for key in kept}, **finish}
 
     def encode(self) -> bytes | None:
         """The record's JSON, or None where the engine never took the request."""
         if self._prompt_ids is None or not self.finished:
             return None
-        choices, reasons = [], []
+        choices, reasons = [], [SEVERAL_PROMPTS if self._num_prompts > 1 else None]
         for index in sorted(self._outputs):
             choice, reason = _choice(index, self._outputs[index])
             choices.append(choice)

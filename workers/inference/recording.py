@@ -1,8 +1,8 @@
 """Feeds recorders from SGLang's tokenizer manager. Runs in SGLang's HTTP process.
 
-Owns the request fields that the gateway decides (rid, cache salt), the switching on of logprobs, and their removal again where
-the agent did not ask for them. Works below the dialects: chat, responses and messages all pass `generate_request`. Not
-owned: the record (`record`) and its place in the answer (`middleware`). Place in the path: step 1.
+Owns the request fields that the gateway decides (rid, cache salt), the switching on of logprobs and their removal again where
+the agent did not ask for them, and the abort of a request whose client is gone. Works below the dialects: they all pass
+`generate_request`. Not owned: the record (`record`), its place in the answer (`middleware`). Place in the path: step 1.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class Recording:
     def __init__(self, engine_version: str) -> None:
         self._engine_version = engine_version
         self._by_rid: dict[str, Recorder] = {}
+        self._manager: Any = None
         self.num_aborted = 0
 
     def around_generate(self, original: Callable[..., Any], manager: Any, obj: Any, request: Any = None) -> Any:
-        """Apply the gateway's order to `obj` and, where a record is wanted, watch the outputs."""
+        """Apply the gateway's order to `obj` and watch the outputs; logprobs only where a record is wanted."""
         order: Order | None = None if request is None else request.scope.get(SCOPE_KEY)
         if order is None:
             return original(manager, obj, request)
@@ -34,10 +35,11 @@ class Recording:
             obj.rid = order.rid
         if order.cache_salt is not None:
             obj.cache_salt = order.cache_salt or None
-        if not order.wants_record or order.rid is None:
+        if not order.generates or order.rid is None:
             return original(manager, obj, request)
+        self._manager = manager
         order.record = self._open(order.rid, manager.served_model_name, obj)
-        return self._watch(original, manager, obj, request, order.record)
+        return self._watch(original, manager, obj, request, order, order.record)
 
     async def around_send(self, original: Callable[..., Any], manager: Any, tokenized: Any) -> Any:
         """See the request as the scheduler gets it: rendered prompt ids and normalised sampling parameters."""
@@ -58,39 +60,53 @@ class Recording:
 
     def around_abort(self, original: Callable[..., Any], manager: Any, rid: str = "", abort_all: bool = False) -> Any:
         recorder = None if abort_all else self._by_rid.get(rid)
-        if recorder is None or not recorder.sample_rids:
+        if recorder is None or rid != recorder.rid or recorder.num_choices == 1:
             return original(manager, rid=rid, abort_all=abort_all)
-        for sample in recorder.sample_rids:
-            original(manager, rid=sample)
+        for own in (*recorder.initial_rids, *recorder.sample_rids):
+            original(manager, rid=own)
         return None
 
-    def forget(self, recorder: Recorder) -> None:
-        """The request is over."""
-        for rid in (recorder.rid, *_initial_rids(recorder), *recorder.sample_rids):
+    def forget(self, order: Order) -> None:
+        """The request is over: what still runs for it has nobody waiting, unless it was meant to."""
+        recorder = order.record
+        if recorder is None:
+            return
+        if self._by_rid.get(recorder.rid) is not recorder:  # a second call under a rid in flight: the first goes on
+            return
+        if not recorder.finished and not order.is_detached:
+            self._manager.abort_request(recorder.rid)
+        for rid in (recorder.rid, *recorder.initial_rids, *recorder.sample_rids):
             self._by_rid.pop(rid, None)
 
     def _open(self, rid: str, model: str, obj: Any) -> Recorder:
         recorder = Recorder(rid, model, self._engine_version)
-        recorder.expect((obj.sampling_params or {}).get("n") or 1)
-        for own in (rid, *_initial_rids(recorder)):
+        recorder.expect((obj.sampling_params or {}).get("n") or 1, _num_prompts(obj))
+        for own in (rid, *recorder.initial_rids):
             self._by_rid.setdefault(own, recorder)
         return recorder
 
     async def _watch(
-        self, original: Callable[..., Any], manager: Any, obj: Any, request: Any, recorder: Recorder
+        self, original: Callable[..., Any], manager: Any, obj: Any, request: Any, order: Order, recorder: Recorder
     ) -> AsyncIterator[Any]:
-        asked_for_logprobs = bool(obj.return_logprob)
-        if not asked_for_logprobs:
+        adds_logprobs = order.wants_record and not obj.return_logprob
+        if adds_logprobs:
             obj.return_logprob = True
             obj.return_text_in_logprobs = False
-        async with aclosing(original(manager, obj, request)) as outputs:
-            async for output in outputs:
-                for index, choice in enumerate(output if isinstance(output, list) else [output]):
-                    self._see(recorder, choice.get("index", index), choice)
-                    if not asked_for_logprobs:
-                        for key in _LOGPROB_KEYS:
-                            choice["meta_info"].pop(key, None)
-                yield output
+        has_begun = False
+        try:
+            async with aclosing(original(manager, obj, request)) as outputs:
+                async for output in outputs:
+                    has_begun = True
+                    for index, choice in enumerate(output if isinstance(output, list) else [output]):
+                        self._see(recorder, choice.get("index", index), choice)
+                        if adds_logprobs:
+                            for key in _LOGPROB_KEYS:
+                                choice["meta_info"].pop(key, None)
+                    yield output
+        except ValueError as error:
+            if not has_begun:
+                order.refusal = str(error)
+            raise
 
     def _see(self, recorder: Recorder, index: int, choice: dict[str, Any]) -> None:
         meta = choice["meta_info"]
@@ -100,6 +116,8 @@ class Recording:
             self.num_aborted += 1
 
 
-def _initial_rids(recorder: Recorder) -> list[str]:
-    """SGLang names the parts of an n > 1 request by index before it gives each sample a rid of its own."""
-    return [f"{recorder.rid}_{index}" for index in range(recorder.num_choices)] if recorder.num_choices > 1 else []
+def _num_prompts(obj: Any) -> int:
+    """Legacy completions take several prompts in one call."""
+    if isinstance(obj.text, list):
+        return len(obj.text)
+    return len(obj.input_ids) if obj.input_ids and isinstance(obj.input_ids[0], list) else 1

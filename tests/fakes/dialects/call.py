@@ -32,7 +32,7 @@ class Running:
         """The parts of choice ``index`` as its tokens come, in characters; afterwards its sample is the last of ``samples``."""
         splitter, pending = Splitter(bool(self.chat.get("tools"))), b""
         sample = Sample(index)
-        async for sample, byte in self.model.sample(self.rid, self.chat, index):  # noqa: B007  # the last one is kept
+        async for sample, byte in self.model.sample(self.rid, self.chat, index):  # the last one is kept
             pending += byte
             text, pending = decodable(pending, sample.finish_reason is not None)
             yield splitter.feed(text, sample.finish_reason is not None)

@@ -29,7 +29,8 @@ class Responses:
             raise Refused(f"Response with id '{before}' not found.", 404)
         new = [message(item) for item in given] if isinstance(given, list) else [{"role": "user", "content": given}]
         system = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
-        return {**body, "max_tokens": body.get("max_output_tokens"), "messages": [*system, *self.history.get(before or "", []), *new]}
+        messages = [*system, *self.history.get(before or "", []), *new]
+        return {**body, "max_tokens": body.get("max_output_tokens"), "messages": messages}
 
     def error(self, status: int, message: str) -> dict[str, Any]:
         return {"error": {"message": message, "type": "invalid_request_error", "param": None, "code": status}}
@@ -104,7 +105,8 @@ def head(call: Running, status: str, output: list[dict[str, Any]]) -> dict[str, 
     told = {key: call.body.get(key) for key in ("instructions", "max_output_tokens", "previous_response_id", "temperature")}
     known = {"id": call.rid, "object": "response", "created_at": 1, "model": call.body["model"], "output": output, "status": status}
     choice = {"tool_choice": "auto", "tools": call.body.get("tools") or [], "parallel_tool_calls": True, "metadata": {}}
-    return {**known, "usage": None, "error": None, "incomplete_details": None, **told, **choice, "store": call.body.get("store", True)}
+    unset = {"usage": None, "error": None, "incomplete_details": None}
+    return {**known, **unset, **told, **choice, "store": call.body.get("store", True)}
 
 
 def kind_of(part: Part) -> str:
@@ -127,8 +129,8 @@ def add(one: dict[str, Any], part: Part) -> None:
     if part.kind == "tool":
         one["arguments"] += part.text
         return
-    empty = {"type": "output_text", "text": "", "annotations": []} if part.kind == "text" else {"type": "reasoning_text", "text": ""}
-    one["content"] = one["content"] or [empty]
+    kind = {"type": "output_text", "annotations": []} if part.kind == "text" else {"type": "reasoning_text"}
+    one["content"] = one["content"] or [{**kind, "text": ""}]
     one["content"][0]["text"] += part.text
 
 

@@ -6,7 +6,6 @@ import pytest
 
 from tests.workers.inference.test_record import output, recorder
 from workers.inference.middleware import EVENT_PREFIX, SCOPE_KEY, Order, RecordMiddleware
-from workers.inference.record import Recorder
 
 CHAT = "/v1/chat/completions"
 ORDERED = [(b"x-headrace-record", b"1"), (b"x-headrace-rid", b"r1")]
@@ -51,10 +50,10 @@ def whole(body: bytes, status: int = 200, parts: int = 1) -> Any:
     return app
 
 
-async def call(app: Any, headers: Any = ORDERED, path: str = CHAT) -> tuple[dict[str, Any], list[bytes], list[Recorder]]:
-    """Start message, body pieces and forgotten recorders of one call."""
+async def call(app: Any, headers: Any = ORDERED, path: str = CHAT) -> tuple[dict[str, Any], list[bytes], list[Order]]:
+    """Start message, body pieces and forgotten orders of one call."""
     sent: list[Any] = []
-    forgotten: list[Recorder] = []
+    forgotten: list[Order] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
@@ -72,7 +71,7 @@ async def test_the_event_stands_alone_before_the_finish_chunk() -> None:
     _, pieces, forgotten = await call(stream(TEXT, FINISH, DONE))
     assert [pieces[0], *pieces[2:]] == [TEXT, FINISH, DONE, b""]
     assert pieces[1].startswith(EVENT_PREFIX) and pieces[1].endswith(b"}\n\n") and pieces[1].count(b"\n") == 3
-    assert len(forgotten) == 1
+    assert [order.rid for order in forgotten] == ["r1"]
 
 
 async def test_with_two_choices_it_waits_for_the_last_finish_chunk() -> None:
@@ -96,6 +95,47 @@ async def test_a_json_answer_gets_one_last_field_and_its_length(parts: int) -> N
     assert dict(start["headers"])[b"Content-Length"] == str(len(got)).encode()
 
 
+RESPONSE = {
+    kind: f"event: response.{kind}\ndata: {{}}\n\n".encode() for kind in ("created", "output_text.delta", "completed", "failed")
+}
+MESSAGE = {kind: f"event: {kind}\ndata: {{}}\n\n".encode() for kind in ("message_start", "message_delta", "message_stop", "error")}
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("/v1/completions", [TEXT], [FINISH, DONE]),
+        ("/v1/responses", [RESPONSE["created"], RESPONSE["output_text.delta"]], [RESPONSE["completed"]]),
+        ("/v1/responses", [RESPONSE["created"]], [RESPONSE["failed"]]),
+        ("/v1/messages", [MESSAGE["message_start"]], [MESSAGE["message_delta"], MESSAGE["message_stop"]]),
+        ("/v1/messages", [MESSAGE["message_start"]], [MESSAGE["error"], MESSAGE["message_stop"]]),
+    ],
+)
+async def test_in_each_dialect_the_record_stands_before_the_event_that_ends_it(
+    path: str, before: list[bytes], after: list[bytes]
+) -> None:
+    _, pieces, _ = await call(stream(*before, *after), path=path)
+    at = len(before)
+    assert pieces[at].startswith(EVENT_PREFIX)
+    assert [*pieces[:at], *pieces[at + 1 :]] == [*before, *after, b""]
+
+
+async def test_completions_end_one_after_another_and_the_record_waits_for_the_last() -> None:
+    """Their chunks with a finish reason come as each choice ends, not together as those of chat."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        order = scope[SCOPE_KEY]
+        order.record = recorder(2)
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
+        for index in range(2):
+            order.record.on_output(index, output([5]))
+            await send({"type": "http.response.body", "body": FINISH, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    _, pieces, _ = await call(app, path="/v1/completions")
+    assert [piece.startswith(EVENT_PREFIX) for piece in pieces] == [False, True, False, False]
+
+
 async def test_an_error_passes_as_it_is() -> None:
     start, pieces, _ = await call(whole(b'{"object":"error"}', status=400))
     assert (start["status"], b"".join(pieces)) == (400, b'{"object":"error"}')
@@ -103,8 +143,8 @@ async def test_an_error_passes_as_it_is() -> None:
 
 async def test_without_our_headers_nothing_is_added_or_held() -> None:
     for headers in ([], [(b"x-other", b"1")], [(b"x-headrace-rid", b"r1")], [(b"x-headrace-record", b"0")]):
-        _, pieces, forgotten = await call(stream(TEXT, FINISH, DONE), headers)
-        assert (pieces, forgotten) == ([TEXT, FINISH, DONE, b""], [])
+        _, pieces, _ = await call(stream(TEXT, FINISH, DONE), headers)
+        assert pieces == [TEXT, FINISH, DONE, b""]
 
 
 async def test_other_paths_carry_no_record_but_the_gateways_rid() -> None:
