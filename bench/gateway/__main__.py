@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from bench.gateway import plan as plans
 from bench.gateway.contestants import STARTS, Running, Site, start_all, start_engine
 from bench.gateway.growth import Growth, grow
+from bench.gateway.measure import RefusedError
 from bench.gateway.plan import Plan, Results
 from bench.gateway.report import cells, headline, setting, show
 
@@ -38,9 +39,11 @@ def main() -> None:
         stack.callback(shutil.rmtree, directory)
         gateways, missing = _start(stack, directory, plan, options.only.split(","))
         results = _run(plan, gateways, directory, console)
-        growth = _grow(plan, gateways, directory)
+        growth = _grow(plan, gateways, directory, results)
     show(results, console)
-    line = {"bench": "gateway", **headline(results, growth), **setting(plan, gateways, missing)}
+    for why in results.refused:
+        console.print(f"[red]refused:[/red] {why}", soft_wrap=True, highlight=False)
+    line = {"bench": "gateway", **headline(results, growth), **setting(plan, gateways, missing), "refused": results.refused}
     if not options.no_keep:
         name = "gateway.json" if options.quick else "gateway_whole.json"
         kept = line if options.quick else {**line, "cells": cells(results)}
@@ -71,9 +74,13 @@ def _run(plan: Plan, gateways: list[Running], directory: Path, console: Console)
         return plans.run(plan, gateways, directory, tick)
 
 
-def _grow(plan: Plan, gateways: list[Running], directory: Path) -> Growth | None:
-    recording = [gateway for gateway in gateways if gateway.journal is not None]
-    return grow(recording[0], plan.growth_requests, plan.growth_s, directory) if recording else None
+def _grow(plan: Plan, gateways: list[Running], directory: Path, results: Results) -> Growth | None:
+    try:
+        recording = [gateway for gateway in gateways if gateway.journal is not None]
+        return grow(recording[0], plan.growth_requests, plan.growth_s, directory) if recording else None
+    except RefusedError as error:
+        results.refused.append(str(error))
+        return None
 
 
 if __name__ == "__main__":

@@ -56,6 +56,4 @@ def _messages(size_bytes: int) -> list[dict[str, str]]:
     text = _SENTENCE * (size_bytes // len(_SENTENCE) + 1)
     parts = [text[at : min(at + _MESSAGE_BYTES, size_bytes)] for at in range(200, size_bytes, _MESSAGE_BYTES)]
     roles = ("user", "assistant")
-    return [{"role": "system", "content": text[:200]}] + [
-        {"role": roles[i % 2], "content": part} for i, part in enumerate(parts)
-    ]
+    return [{"role": "system", "content": text[:200]}] + [{"role": roles[i % 2], "content": part} for i, part in enumerate(parts)]

@@ -3,6 +3,7 @@
 nginx relays and does nothing else. Ours runs with everything on; whether an exchange is recorded is the key's doing.
 """
 
+import secrets
 import shutil
 import subprocess
 import sys
@@ -107,11 +108,12 @@ def _litellm(site: Site) -> list[Running]:
     config = site.directory / "litellm.yaml"
     parameters = f"{{model: openai/tiny, api_base: 'http://127.0.0.1:{site.engine_port}/v1', api_key: none}}"
     config.write_text(f"model_list:\n  - model_name: tiny\n    litellm_params: {parameters}\n")
-    env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "LITELLM_LOG": "ERROR", "NO_PROXY": "127.0.0.1"}
+    key = f"sk-{secrets.token_hex(32)}"  # it does not start without one
+    env = {"LITELLM_MASTER_KEY": key, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "LITELLM_LOG": "ERROR"}
     argv = [str(python.parent / "litellm"), "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
     process = site.run("litellm", argv, env)
     wait_ready(process, f"http://127.0.0.1:{port}/health/liveliness", _START_S)
-    return [Running("litellm", port, process.pid, version(python, "litellm[proxy]"))]
+    return [Running("litellm", port, process.pid, version(python, "litellm[proxy]"), key)]
 
 
 def _plain(site: Site) -> list[Running]:

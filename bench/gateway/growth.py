@@ -22,7 +22,10 @@ class Growth:
 
 
 def grow(gateway: Running, num_requests: int, limit_s: float, directory: Path) -> Growth:
-    """Send ``num_requests`` small calls, or as many as ``limit_s`` allows; full journal segments are removed meanwhile, as a drain would."""
+    """Send ``num_requests`` small calls, or as many as ``limit_s`` allows.
+
+    Full journal segments are removed meanwhile, as a drain would.
+    """
     done = threading.Event()
     trimmer = threading.Thread(target=_keep_trimmed, args=(gateway.journal, done))
     trimmer.start()

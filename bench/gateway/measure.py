@@ -51,9 +51,7 @@ class Sample:
         return self.load.requests / self.load.seconds
 
 
-def measure(
-    gateway: Running, case: Case, directory: Path, *, seconds: float, warmup_s: float, max_requests: int = 0
-) -> Sample:
+def measure(gateway: Running, case: Case, directory: Path, *, seconds: float, warmup_s: float, max_requests: int = 0) -> Sample:
     """Run ``case`` against ``gateway``, for ``seconds`` or ``max_requests``. All of the CPU time used between is counted.
 
     Raises:

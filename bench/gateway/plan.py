@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.gateway.cases import GAP_US, Case
 from bench.gateway.contestants import Running
-from bench.gateway.measure import Sample, measure
+from bench.gateway.measure import RefusedError, Sample, measure
 
 SMALL, LARGE = Case(), Case(prompt="32k")
 STREAM, STREAM_ALONE = Case(gap_us=GAP_US), Case(gap_us=GAP_US, connections=1)
@@ -48,14 +48,15 @@ def whole(seconds: float | None) -> Plan:
         for prompt in ("1k", "32k")
         for connections in (1, 16, 64)
     ]
-    return Plan((*cells, (MANY_STREAMS, _FAST)), 3, seconds or 2.0, 0.5, 1_000_000, 3_600.0, 7_200.0, 900.0)  # type: ignore[arg-type]
+    return Plan((*cells, (MANY_STREAMS, _FAST)), 3, seconds or 2.0, 0.5, 1_000_000, 3_600.0, 7_200.0, 900.0)
 
 
 @dataclass(slots=True)
 class Results:
-    """Samples by (case name, gateway name), one a round."""
+    """Samples by (case name, gateway name), one a round; ``refused`` says why a round has none."""
 
     samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
     def best(self, case: Case, name: str) -> Sample | None:
         """The round with the least CPU a request, or None where there is none."""
@@ -73,7 +74,11 @@ def run(plan: Plan, gateways: list[Running], directory: Path, tick: Callable[[st
         for case, names in plan.cells:
             for gateway in (gateway for gateway in gateways if gateway.name in names):
                 tick(f"round {number + 1}: {case.name} {gateway.name}")
-                sample = measure(gateway, case, directory, seconds=plan.seconds, warmup_s=plan.warmup_s)
+                try:
+                    sample = measure(gateway, case, directory, seconds=plan.seconds, warmup_s=plan.warmup_s)
+                except RefusedError as error:
+                    results.refused.append(str(error))
+                    continue
                 results.samples.setdefault((case.name, gateway.name), []).append(sample)
     return results
 

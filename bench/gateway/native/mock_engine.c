@@ -266,6 +266,8 @@ static int serve_one(int fd, connection *c) {
     char *end = memmem(c->in, c->len, "\r\n\r\n", 4);
     if (!end)
         return c->len > HEAD_MAX ? -1 : 0;
+    if (strncmp(c->in, "GET /", 5) && strncmp(c->in, "POST /", 6))
+        return -1; /* a prober that speaks something else */
     *end = 0; /* the head is a string while it is read */
     const char *length = header(c->in, "\r\ncontent-length:");
     size_t head_size = (size_t)(end - c->in) + 4, body_size = length ? strtoul(length, NULL, 10) : 0;
