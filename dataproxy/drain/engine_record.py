@@ -3,7 +3,8 @@
 Checked here, once: where lengths disagree the choice keeps no tokens and says why; nothing is padded or guessed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -96,17 +97,22 @@ def read_record(data: bytes) -> EngineRecord:
     return record
 
 
-def sampled_tokens(record: EngineRecord) -> list[SampledTokens]:
-    """The tokens of every choice.
+def sampled_tokens(record: EngineRecord, answered: Sequence[int] | None = None) -> list[SampledTokens]:
+    """The tokens of every choice; ``answered`` are the choices that the agent got, None where it got none whole.
+
+    A record of other choices, or of one twice, tells nothing of which tokens are whose: none of them trains.
 
     Raises:
         Unprocessable: an array is not what its field says.
     """
+    indices = [choice.index for choice in record.choices]
+    conflict = len(set(indices)) < len(indices) or (answered is not None and sorted(indices) != sorted(answered))
     try:
         prompt = decode(record.prompt_ids, INT32)
-        return [_choice(prompt, choice, record.incomplete) for choice in record.choices]
+        found = [_choice(prompt, choice, record.incomplete) for choice in record.choices]
     except AtdpError as error:
         raise Unprocessable("record_arrays") from error
+    return [replace(tokens, fault=tokens.fault or "choices_conflict") for tokens in found] if conflict else found
 
 
 def _choice(prompt: NDArray[np.int32], choice: RecordedChoice, incomplete: str | None) -> SampledTokens:

@@ -76,7 +76,14 @@ def parse(raw: RawExchange, digests: KeyedDigests) -> ParsedExchange:
         request=conceal(request.body, digests),
         answer=conceal(answer, digests),
         record=record,
-        tokens=sampled_tokens(record) if record is not None else [],
+        tokens=sampled_tokens(record, _answered(answer)) if record is not None else [],
         user=request.user,
         previous=event_id_in(request.previous) or "",
     )
+
+
+def _answered(answer: dict[str, Any]) -> list[int] | None:
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not choices:
+        return None
+    return [choice.get("index", i) if isinstance(choice, dict) else i for i, choice in enumerate(choices)]

@@ -15,13 +15,17 @@ def request(body: dict[str, Any]) -> NormalRequest:
 
 
 def answer(value: dict[str, Any]) -> dict[str, Any]:
-    """As it is, its old word for tool calls aside."""
+    """As it is, but for its old word for tool calls and the places of calls in a stream, which their order says."""
     if not isinstance(value.get("choices"), list):
         return value
     return {**value, "choices": [_choice(choice) for choice in value["choices"]]}
 
 
 def _choice(choice: Any) -> Any:
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if isinstance(message, dict) and message.get("tool_calls"):
+        calls = [{name: item for name, item in call.items() if name != "index"} for call in objects(message["tool_calls"])]
+        choice = {**choice, "message": {**message, "tool_calls": calls}}
     if not isinstance(choice, dict) or choice.get("finish_reason") != "function_call":
         return choice
     return {**choice, "finish_reason": "tool_calls", "given_finish_reason": "function_call"}

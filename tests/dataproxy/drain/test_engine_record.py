@@ -2,8 +2,11 @@
 
 from types import SimpleNamespace
 
+import msgspec
+import pytest
+
 from dataproxy.admit.decide import inexact_setting
-from dataproxy.drain.engine_record import read_record
+from dataproxy.drain.engine_record import read_record, sampled_tokens
 from tests.dataproxy.exchanges import record
 from workers.inference.record import effective_sampling
 
@@ -35,3 +38,30 @@ def test_stop_words_are_not_kept_and_do_not_matter() -> None:
 def test_bias_and_custom_processors_count_as_inexact() -> None:
     assert inexact_setting(settings(logit_bias={"7": 1.0})) == "logit_bias"
     assert inexact_setting(settings(custom_params={"x": 1})) == "custom"
+
+
+@pytest.mark.parametrize(
+    ("indices", "answered", "fault"),
+    [
+        ([0, 1], [0, 1], ""),
+        ([1, 0], [0, 1], ""),
+        ([0, 1], None, ""),
+        ([0, 0], None, "choices_conflict"),
+        ([0], [0, 1], "choices_conflict"),
+        ([0, 1], [0], "choices_conflict"),
+        ([0, 2], [0, 1], "choices_conflict"),
+    ],
+)
+def test_choices_that_conflict_or_are_partial_do_not_train(indices: list[int], answered: list[int] | None, fault: str) -> None:
+    body = msgspec.json.decode(record("r", [1], [[2]] * len(indices)))
+    for choice, index in zip(body["choices"], indices, strict=True):
+        choice["index"] = index
+    assert {tokens.fault for tokens in sampled_tokens(read_record(msgspec.json.encode(body)), answered)} == {fault}
+
+
+def test_an_external_models_record_has_no_tokens_but_a_price() -> None:
+    external = read_record(
+        b'{"v":1,"rid":"r","model":"m","engine":{"name":"litellm","version":"1"},"cost_usd":0.25,"usage":{"total_tokens":3}}'
+    )
+    assert external.external and external.cost_usd == 0.25 and sampled_tokens(external) == []
+    assert not read_record(record("r", [1], [[2]])).external
