@@ -38,6 +38,11 @@ class Target:
         response = await self.client._http.post(CHAT, json=request, headers={**ours, **(headers or {})})
         return parse(response)
 
+    async def ask(self, path: str, rid: str, body: dict[str, Any], records: bool = True, **headers: str) -> Answer:
+        """One call of any dialect with the gateway's headers; `records` says whether it asks for the record."""
+        ours = {"x-headrace-rid": rid, **({"x-headrace-record": "1"} if records else {}), **headers}
+        return parse(await self.client._http.post(path, json={"model": MODEL_NAME, **body}, headers=ours))
+
     @asynccontextmanager
     async def streaming(self, order: str) -> AsyncIterator[Coroutine[Any, Any, bytes]]:
         """A long stream of which the first piece of text has come; gives what reads the rest."""

@@ -85,6 +85,8 @@ class CallHandler:
             raise Refused(repr(error)) from error
         if not isinstance(body, dict):
             raise Refused("the body is not a JSON object")
+        if not isinstance(body.get("temperature") or 0, int | float):
+            raise Refused("temperature: Input should be a valid number")
         chat = dialect.as_chat(body)
         rid = (order.rid if order is not None else None) or body.get("rid") or f"{dialect.prefix}fake-{len(self._engine.calls)}"
         if rid in self._engine.model.running:

@@ -35,8 +35,11 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "on") -> AsyncIterator[str]:
-    """The base URL of ``app`` while the context lasts; connections that are still open at its end are dropped."""
+async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "on", http: Any = "httptools") -> AsyncIterator[str]:
+    """The base URL of ``app`` while the context lasts; connections that are still open at its end are dropped.
+
+    ``http`` is the protocol of connections, as uvicorn takes it.
+    """
     if unix_socket is None:
         listener = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -47,7 +50,7 @@ async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "o
     config = uvicorn.Config(
         app,
         lifespan=lifespan,
-        http="httptools",
+        http=http,
         ws="none",
         access_log=False,
         log_config=None,

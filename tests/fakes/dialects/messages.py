@@ -6,6 +6,7 @@ from typing import Any
 from tests.fakes.dialects.call import Refused, Running, end_stream, send_event, send_json, start_stream
 from tests.fakes.dialects.parts import Part, flat
 from tests.fakes.generation import Sample
+from workers.inference.dialects.messages import ABORTED
 
 _BLOCKS = {"text", "image", "tool_use", "tool_result", "thinking", "search_result"}
 _ERRORS = {400: "invalid_request_error", 404: "not_found_error", 503: "overloaded_error"}
@@ -51,7 +52,10 @@ class Messages:
                 said.append(part)
         if is_open:
             await event("content_block_stop", index=index)
-        await event("message_delta", delta=ending(call.samples[-1], said), usage={"output_tokens": call.num_output})
+        if call.samples[-1].finish_reason == "abort":
+            await event("error", error={"type": "api_error", "message": ABORTED})
+        else:
+            await event("message_delta", delta=ending(call.samples[-1], said), usage={"output_tokens": call.num_output})
         await event("message_stop")
         await end_stream(send)
 
@@ -62,6 +66,9 @@ class Messages:
                 parts[-1] = Part(part.kind, parts[-1].text + part.text)
             else:
                 parts.append(part)
+        if call.samples[-1].finish_reason == "abort":
+            await send_json(send, 500, self.error(500, ABORTED))
+            return
         content = [block(part, call.rid, at) for at, part in enumerate(parts)] or [{"type": "text", "text": ""}]
         usage = {"input_tokens": call.num_prompt, "output_tokens": call.num_output}
         await send_json(send, 200, {**head(call), "content": content, **ending(call.samples[-1], parts), "usage": usage})
