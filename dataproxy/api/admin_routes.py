@@ -1,13 +1,14 @@
 """Keys, consent, status: what an operator does, and the table that gateways poll."""
 
 from fastapi import APIRouter, Response
+from sqlalchemy import Connection
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
-from dataproxy.client.types import Consent, NewKey
+from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.errors import NotFound, Refused
 from dataproxy.store.consents import ConsentBook, add_consent, list_consents
-from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key
+from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
 from dataproxy.store.statistics import read_status
 
 router = APIRouter(prefix="/v1")
@@ -58,12 +59,30 @@ def delete_key(services: ServicesDep, caller: Caller, key_id: str) -> Response:
     """Revoke a key."""
     require(caller)
     with services.database.write() as connection:
-        mine = any(key.key_id == key_id and scope(caller) in (None, key.tenant) for key in list_keys(connection))
-        if not mine or not revoke_key(connection, key_id, services.now_us()):
-            raise NotFound(f"no key {key_id}; `headrace keys` lists them")
+        _require_own(connection, caller, key_id)
+        revoke_key(connection, key_id, services.now_us())
     with services.database.read() as connection:
         services.keys.load(connection)
     return json_answer({"key_id": key_id, "revoked": True})
+
+
+@router.put("/keys/{key_id}/limits")
+def put_limits(services: ServicesDep, caller: Caller, key_id: str, body: Body) -> Response:
+    """Replace what a key may use; gateways hold it to that within a poll."""
+    require(caller)
+    limits = parse(body, KeyLimits)
+    with services.database.write() as connection:
+        _require_own(connection, caller, key_id)
+        set_limits(connection, key_id, limits)
+    with services.database.read() as connection:
+        services.keys.load(connection)
+        return json_answer(next(key for key in list_keys(connection) if key.key_id == key_id))
+
+
+def _require_own(connection: Connection, caller: KeyInfo, key_id: str) -> None:
+    """Raise NotFound unless there is a key ``key_id`` that the caller may change."""
+    if not any(key.key_id == key_id and scope(caller) in (None, key.tenant) for key in list_keys(connection)):
+        raise NotFound(f"no key {key_id}; `headrace keys list` lists them")
 
 
 @router.post("/consent")

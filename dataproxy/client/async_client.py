@@ -18,6 +18,7 @@ from dataproxy.client.types import (
     FeedbackReceipt,
     IssuedKey,
     KeyInfo,
+    KeyLimits,
     KeyRow,
     LeaseAck,
     LeaseRequest,
@@ -79,6 +80,10 @@ class DataProxyClient:
     async def revoke_key(self, key_id: str) -> None:
         """Revoke a key, for good."""
         await self._send(calls.revoke_key(key_id))
+
+    async def limit_key(self, key_id: str, limits: KeyLimits) -> KeyInfo:
+        """Replace what a key may use."""
+        return await self._send(calls.limit_key(key_id, limits))
 
     async def set_consent(self, consent: Consent) -> Consent:
         """Put a consent on record; ``created_us`` is the data proxy's."""

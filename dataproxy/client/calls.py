@@ -18,6 +18,7 @@ from dataproxy.client.types import (
     FeedbackReceipt,
     IssuedKey,
     KeyInfo,
+    KeyLimits,
     KeyRow,
     LeaseAck,
     LeaseRequest,
@@ -97,6 +98,10 @@ def list_keys() -> Call[list[KeyInfo]]:
 
 def revoke_key(key_id: str) -> Call[None]:
     return Call("DELETE", f"/v1/keys/{key_id}", _nothing)
+
+
+def limit_key(key_id: str, limits: KeyLimits) -> Call[KeyInfo]:
+    return Call("PUT", f"/v1/keys/{key_id}/limits", _json(KeyInfo), _encode(limits))
 
 
 def set_consent(consent: Consent) -> Call[Consent]:

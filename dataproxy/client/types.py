@@ -3,7 +3,7 @@
 Times are UTC µs. JSON everywhere but for leases, which are msgpack.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -13,8 +13,24 @@ Role = Literal["agent", "reviewer", "trainer", "gateway", "admin"]
 Outcome = Literal["trained", "returned"]
 
 
+Limit = Annotated[int, msgspec.Meta(ge=1)] | None
+
+
+class KeyLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a key may use; None: no limit. ``used_tokens`` is told, never set: tokens of all exchanges drained so far."""
+
+    max_concurrency: Limit = None
+    requests_per_minute: Limit = None
+    tokens_per_minute: Limit = None
+    budget_tokens: Limit = None
+    used_tokens: int = 0
+
+
 class KeyRow(msgspec.Struct, frozen=True):
-    """One key as the gateway's cache needs it: ``key_hash`` is the SHA-256 (hex) of the whole key, which is not kept."""
+    """One key as the gateway's cache needs it: ``key_hash`` is the SHA-256 (hex) of the whole key, which is not kept.
+
+    ``limits`` is None for a key without any, and holds ``used_tokens`` with a budget only: so the table changes seldom.
+    """
 
     key_hash: str
     key_id: str
@@ -25,6 +41,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     record: bool
     revoked: bool
     expires_us: int | None
+    limits: KeyLimits | None = None
 
 
 class NewKey(msgspec.Struct, frozen=True):
@@ -35,6 +52,7 @@ class NewKey(msgspec.Struct, frozen=True):
     role: Role
     models: list[str] = []
     expires_us: int | None = None
+    limits: KeyLimits = KeyLimits()
 
 
 class IssuedKey(msgspec.Struct, frozen=True):
@@ -55,6 +73,7 @@ class KeyInfo(msgspec.Struct, frozen=True):
     created_us: int
     expires_us: int | None
     revoked_us: int | None
+    limits: KeyLimits = KeyLimits()
 
 
 class Consent(msgspec.Struct, frozen=True, omit_defaults=True):

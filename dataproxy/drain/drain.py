@@ -23,6 +23,7 @@ from dataproxy.drain.quarantine import insert_quarantined, orphan_row, quarantin
 from dataproxy.drain.redaction import Redactors
 from dataproxy.drain.retries import earlier_attempts
 from dataproxy.drain.source import JournalSource
+from dataproxy.drain.usage import add_usage
 from dataproxy.errors import Unprocessable
 from dataproxy.redact import RedactionFailed
 from dataproxy.store.consents import ConsentBook
@@ -98,7 +99,7 @@ class Drain:
         quarantined += ungoverned
         offsets = {name: at for name, at in self._source.offsets().items() if self._written.get(name) != at}
         if governed or quarantined or offsets:
-            self._store(governed, quarantined, offsets)
+            self._store(governed, quarantined, offsets, fresh)
             self._written.update(offsets)
             point("dataproxy.after_commit")
         self._source.settle()
@@ -170,7 +171,9 @@ class Drain:
 
         return Rules(self._digests[tenant], redactor, self._policy, self._tokenizer, may_train)
 
-    def _store(self, governed: list[Governed], quarantined: list[dict[str, Any]], offsets: dict[str, int]) -> None:
+    def _store(
+        self, governed: list[Governed], quarantined: list[dict[str, Any]], offsets: dict[str, int], fresh: list[RawExchange]
+    ) -> None:
         with self._database.write() as connection:
             position = next_position(connection)
             attempts = earlier_attempts(connection, governed)
@@ -185,6 +188,7 @@ class Drain:
             index.flush()
             insert_quarantined(connection, quarantined)
             settle_pending(connection, [(item.call.tenant, item.call.event_id) for item in governed])
+            add_usage(connection, fresh)
             write_offsets(connection, offsets)
             point("dataproxy.mid_drain")
 

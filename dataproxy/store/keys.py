@@ -5,14 +5,16 @@ import threading
 from collections.abc import Mapping
 
 import msgspec
-from sqlalchemy import Connection, Row, select, update
+from sqlalchemy import Connection, Row, Select, func, select, update
 
 from atdp.ids import new_event_id
-from dataproxy.client.types import IssuedKey, KeyInfo, KeyRow, NewKey
+from dataproxy.client.types import IssuedKey, KeyInfo, KeyLimits, KeyRow, NewKey
 from dataproxy.keyfiles import new_api_key
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.dialect import insert_new
-from dataproxy.store.schema import api_key
+from dataproxy.store.schema import api_key, key_usage
+
+_LIMITS = ("max_concurrency", "requests_per_minute", "tokens_per_minute", "budget_tokens")
 
 OPERATOR = ""
 """The tenant of internal keys: it sees all tenants."""
@@ -33,7 +35,7 @@ class KeyBook:
     def load(self, connection: Connection) -> None:
         """Read all keys; call it after each change."""
         with self._lock:
-            self._by_hash = {row.key_hash: _info(row) for row in connection.execute(select(api_key))}
+            self._by_hash = {row.key_hash: _info(row) for row in connection.execute(_with_usage())}
 
     def find(self, key: str, now_us: int) -> KeyInfo | None:
         """The key's row, unless it is unknown, revoked or expired."""
@@ -62,7 +64,7 @@ def register_internal(connection: Connection, keys: Mapping[str, str], now_us: i
 
 def list_keys(connection: Connection) -> list[KeyInfo]:
     """All keys, oldest first."""
-    return [_info(row) for row in connection.execute(select(api_key).order_by(api_key.c.created_us, api_key.c.key_id))]
+    return [_info(row) for row in connection.execute(_with_usage().order_by(api_key.c.created_us, api_key.c.key_id))]
 
 
 def key_table(connection: Connection, consents: ConsentBook) -> list[KeyRow]:
@@ -78,9 +80,16 @@ def key_table(connection: Connection, consents: ConsentBook) -> list[KeyRow]:
             record=consents.may_record(row.tenant, row.agent),
             revoked=row.revoked_us is not None,
             expires_us=row.expires_us,
+            limits=_limits_for_gateway(row),
         )
-        for row in connection.execute(select(api_key).order_by(api_key.c.key_id))
+        for row in connection.execute(_with_usage().order_by(api_key.c.key_id))
     ]
+
+
+def set_limits(connection: Connection, key_id: str, limits: KeyLimits) -> None:
+    """Replace what the key may use; what it has used stays."""
+    values = {name: getattr(limits, name) for name in _LIMITS}
+    connection.execute(update(api_key).where(api_key.c.key_id == key_id).values(values))
 
 
 def revoke_key(connection: Connection, key_id: str, now_us: int) -> bool:
@@ -102,10 +111,31 @@ def _insert(connection: Connection, key: str, key_id: str, new: NewKey, now_us: 
         "created_us": now_us,
         "expires_us": new.expires_us,
         "revoked_us": None,
+        **{name: getattr(new.limits, name) for name in _LIMITS},
     }
     insert_new(connection, api_key, [row])
 
 
+def _with_usage() -> Select[tuple[object, ...]]:
+    """Keys with ``used_tokens``."""
+    same = (key_usage.c.tenant == api_key.c.tenant) & (key_usage.c.key_id == api_key.c.key_id)
+    used = func.coalesce(key_usage.c.num_tokens, 0).label("used_tokens")
+    return select(api_key, used).select_from(api_key.outerjoin(key_usage, same))
+
+
+def _limits(row: Row[tuple[object, ...]]) -> KeyLimits:
+    return msgspec.convert({name: getattr(row, name) for name in (*_LIMITS, "used_tokens")}, KeyLimits)
+
+
+def _limits_for_gateway(row: Row[tuple[object, ...]]) -> KeyLimits | None:
+    limits = _limits(row)
+    if limits.budget_tokens is None:
+        limits = msgspec.structs.replace(limits, used_tokens=0)
+    return None if limits == KeyLimits() else limits
+
+
 def _info(row: Row[tuple[object, ...]]) -> KeyInfo:
     models = msgspec.json.decode(row.models, type=list[str])
-    return KeyInfo(row.key_id, row.tenant, row.agent, row.role, models, row.created_us, row.expires_us, row.revoked_us)
+    return KeyInfo(
+        row.key_id, row.tenant, row.agent, row.role, models, row.created_us, row.expires_us, row.revoked_us, _limits(row)
+    )

@@ -41,6 +41,14 @@ api_key = Table(
     time_us("created_us"),
     Column("expires_us", BigInteger),
     Column("revoked_us", BigInteger),
+    Column("max_concurrency", BigInteger),
+    Column("requests_per_minute", BigInteger),
+    Column("tokens_per_minute", BigInteger),
+    Column("budget_tokens", BigInteger),
+)
+
+key_usage = Table(
+    "key_usage", metadata, tenant_key(), name("key_id", primary=True), Column("num_tokens", BigInteger, nullable=False)
 )
 
 consent = Table(

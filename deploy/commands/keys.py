@@ -1,11 +1,21 @@
 """``headrace keys``: make, list and revoke API keys."""
 
 import time
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
+
+if TYPE_CHECKING:
+    from dataproxy.client.types import KeyLimits
+
+Concurrency = Annotated[int | None, typer.Option("--max-concurrency", min=1, help="Calls at once; more wait.")]
+Requests = Annotated[int | None, typer.Option("--requests-per-minute", min=1, help="Calls a minute; beyond them 429.")]
+Tokens = Annotated[
+    int | None, typer.Option("--tokens-per-minute", min=1, help="Prompt and output tokens a minute; beyond them 429.")
+]
+Budget = Annotated[int | None, typer.Option("--budget-tokens", min=1, help="Tokens in all; beyond them 429 until it is raised.")]
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -21,6 +31,10 @@ def create(
     role: Annotated[Literal["agent", "reviewer", "trainer", "admin"], typer.Option(help="What it may do.")] = "agent",
     model: Annotated[list[str] | None, typer.Option(help="A model it may use; again for more. None given: all.")] = None,
     expires_days: Annotated[float | None, typer.Option(min=0, help="Days until it stops working.")] = None,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    budget_tokens: Budget = None,
     json: Json = False,
 ) -> None:
     """Make a key and print it, this once: only its hash is kept.
@@ -29,14 +43,16 @@ def create(
     Examples:
       headrace keys create --tenant acme --agent triage
       headrace keys create --role reviewer --expires-days 30
+      headrace keys create --agent crawler --max-concurrency 4 --budget-tokens 5000000
     """
     import msgspec
 
-    from dataproxy.client.types import NewKey
+    from dataproxy.client.types import KeyLimits, NewKey
 
     expires_us = None if expires_days is None else time.time_ns() // 1000 + int(expires_days * _DAY_US)
+    limits = KeyLimits(max_concurrency, requests_per_minute, tokens_per_minute, budget_tokens)
     with admin_client(data_dir, config_dir) as client:
-        issued = client.create_key(NewKey(tenant, agent, role, model or [], expires_us))
+        issued = client.create_key(NewKey(tenant, agent, role, model or [], expires_us, limits))
     if json:
         print(msgspec.json.encode(issued).decode())
     else:
@@ -50,13 +66,38 @@ def list_(data_dir: DataDir, config_dir: ConfigDir) -> None:
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_keys()
-    table = columns("key id", "tenant", "agent", "role", "models", "made", "expires", "revoked")
+    table = columns("key id", "tenant", "agent", "role", "models", "limits", "tokens used", "made", "expires", "revoked")
     for row in rows:
         models = ", ".join(row.models) or "all"
-        table.add_row(
-            row.key_id, row.tenant, row.agent, row.role, models, when(row.created_us), when(row.expires_us), when(row.revoked_us)
-        )
+        times = (when(row.created_us), when(row.expires_us), when(row.revoked_us))
+        used = str(row.limits.used_tokens)
+        table.add_row(row.key_id, row.tenant, row.agent, row.role, models, _limits_in_words(row.limits), used, *times)
     Console().print(table)
+
+
+@app.command()
+def limit(
+    key_id: Annotated[str, typer.Argument(help="From `headrace keys list`.")],
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    budget_tokens: Budget = None,
+) -> None:
+    """Set what a key may use; what is not given is not limited. It holds within seconds.
+
+    \b
+    Examples:
+      headrace keys limit key-0123 --requests-per-minute 60 --budget-tokens 2000000
+      headrace keys limit key-0123
+    """
+    from dataproxy.client.types import KeyLimits
+
+    limits = KeyLimits(max_concurrency, requests_per_minute, tokens_per_minute, budget_tokens)
+    with admin_client(data_dir, config_dir) as client:
+        info = client.limit_key(key_id, limits)
+    print(f"{key_id}: {_limits_in_words(info.limits)}; {info.limits.used_tokens} tokens used so far.")
 
 
 @app.command()
@@ -67,3 +108,13 @@ def revoke(
     with admin_client(data_dir, config_dir) as client:
         client.revoke_key(key_id)
     print(f"{key_id} is revoked.")
+
+
+def _limits_in_words(limits: "KeyLimits") -> str:
+    named = (
+        (limits.max_concurrency, "at once"),
+        (limits.requests_per_minute, "requests/min"),
+        (limits.tokens_per_minute, "tokens/min"),
+        (limits.budget_tokens, "tokens in all"),
+    )
+    return ", ".join(f"{value} {what}" for value, what in named if value is not None) or "no limits"

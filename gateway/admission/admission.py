@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dataproxy.capture.usage import estimate
 from gateway.admission.board import Board, BoardFull
 from gateway.admission.gate import Gate
-from gateway.admission.meter import BYTES_PER_TOKEN, Meter
+from gateway.admission.meter import Meter
 from gateway.admission.queue import Waiter
 from gateway.errors import Refused
 from gateway.keys import Identity, KeyLimits
@@ -42,7 +43,7 @@ class Ticket:
 
     gate: Gate
     meters: tuple[Meter, ...] = ()
-    estimate: int = 0
+    charged: int = 0
 
     @property
     def counts_tokens(self) -> bool:
@@ -94,9 +95,9 @@ class Admission:
         with self._board.locked():
             if not gate.open or any(meter.full for meter in meters):
                 return None
-            estimate = _charge(meters, body_bytes)
+            charged = _charge(meters, body_bytes)
             _start(gate, meters)
-        return Ticket(gate, meters, estimate)
+        return Ticket(gate, meters, charged)
 
     async def enter(self, identity: Identity, body_bytes: int, model: str = "") -> Ticket:
         """A place, as soon as it is this call's turn. Cancel it when the agent leaves: the call then leaves the queue.
@@ -110,15 +111,15 @@ class Admission:
         gate, meters = self._free.get(model, self._other).gate, self._meters_of(identity)
         self._require_room(gate, identity)
         with self._board.locked():
-            estimate = _charge(meters, body_bytes)
+            charged = _charge(meters, body_bytes)
         try:
             await self._wait(gate, identity, meters)
         except BaseException:
             with self._board.locked():
                 for meter in meters:
-                    meter.settle(estimate, 0, served=False)
+                    meter.settle(charged, 0, served=False)
             raise
-        return Ticket(gate, meters, estimate)
+        return Ticket(gate, meters, charged)
 
     def leave(self, ticket: Ticket, num_tokens: int | None = None) -> None:
         """The call has ended, having used ``num_tokens`` (None: nobody knows, the estimate stands). The next may go."""
@@ -127,7 +128,7 @@ class Admission:
                 _stop(ticket.gate, ticket.meters)
                 for meter in ticket.meters:
                     if num_tokens is not None:
-                        meter.settle(ticket.estimate, num_tokens)
+                        meter.settle(ticket.charged, num_tokens)
         else:
             ticket.gate.stop()
         if self._num_waiting:
@@ -241,10 +242,10 @@ def _may_go(waiter: Waiter) -> bool:
 
 
 def _charge(meters: tuple[Meter, ...], body_bytes: int) -> int:
-    estimate = body_bytes // BYTES_PER_TOKEN
+    wanted = estimate(body_bytes)
     for meter in meters:
-        meter.charge(estimate)
-    return estimate
+        meter.charge(wanted)
+    return wanted
 
 
 def _start(gate: Gate, meters: tuple[Meter, ...]) -> None:

@@ -14,8 +14,6 @@ from gateway.errors import Refused
 from gateway.keys import KeyLimits
 from gateway.upstream.connection import Headers
 
-BYTES_PER_TOKEN = 4
-"""English text in JSON; only the estimate rests on it."""
 _MINUTE_S = 60.0
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
 from dataproxy.client import BadRequest, DataProxyClient, Denied, NotFound, SyncDataProxyClient, Unavailable
-from dataproxy.client.types import Consent, Feedback, LeaseAck, LeaseRequest, NewKey
+from dataproxy.client.types import Consent, Feedback, KeyLimits, LeaseAck, LeaseRequest, NewKey
 from dataproxy.store.keys import hash_key
 from dataproxy.store.schema import access_log, api_key, event, policy_version_state
 from tests.dataproxy.api.served import serve
@@ -72,6 +72,17 @@ def test_a_key_is_shown_once_stored_as_a_hash_and_revoked_at_once(
         admin.revoke_key("key-unknown")
 
 
+def test_limits_are_set_by_those_whose_key_it_is(proxy: Proxy, admin: SyncDataProxyClient, socket_path: Path) -> None:
+    issued = admin.create_key(NewKey("acme", "triage", "agent", limits=KeyLimits(max_concurrency=2)))
+    with client(proxy, socket_path, "admin") as own, client(proxy, socket_path, "admin", "other") as foreign:
+        assert own.limit_key(issued.key_id, KeyLimits(budget_tokens=7)).limits == KeyLimits(budget_tokens=7)
+        with pytest.raises(NotFound):
+            foreign.limit_key(issued.key_id, KeyLimits())
+        with pytest.raises(BadRequest):
+            own.limit_key(issued.key_id, KeyLimits(requests_per_minute=0))
+        assert [key.limits for key in own.list_keys() if key.key_id == issued.key_id] == [KeyLimits(budget_tokens=7)]
+
+
 def test_an_expired_key_is_no_key(proxy: Proxy, admin: SyncDataProxyClient, socket_path: Path) -> None:
     issued = admin.create_key(NewKey("acme", "triage", "reviewer", expires_us=proxy.clock() + 1_000_000))
     with SyncDataProxyClient(socket_path, issued.key) as reviewer:
@@ -103,6 +114,7 @@ def test_the_key_table_follows_consent(proxy: Proxy, admin: SyncDataProxyClient,
 def test_each_role_may_do_its_own_and_no_more(proxy: Proxy, socket_path: Path, role: str) -> None:
     calls = {
         "create_key": (lambda c: c.create_key(NewKey("acme", "a", "agent")), set()),
+        "limit_key": (lambda c: c.limit_key("key-0", KeyLimits()), set()),
         "consent": (lambda c: c.set_consent(Consent("acme", True, True, "x")), set()),
         "key_table": (lambda c: c.key_table(), {"gateway"}),
         "lease": (lambda c: c.lease(LeaseRequest(1, 60, "v000000", 1, 1)), {"trainer"}),
