@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from dataproxy.capture import Journal
 from dataproxy.keyfiles import KeyFiles
-from gateway.app import create_app
+from gateway.app import App, create_app
 from gateway.logs import configure
 from gateway.settings import Settings, load
 
@@ -71,12 +71,12 @@ def open_journal(settings: Settings) -> Journal:
     return Journal.open(settings.data_dir.expanduser() / "journal", public_key)
 
 
-def server_config(app: object, settings: Settings) -> uvicorn.Config:
-    """uvicorn on uvloop and httptools; its own logs go through ours."""
+def server_config(app: App, settings: Settings) -> uvicorn.Config:
+    """uvicorn on uvloop, with our HTTP protocol; its own logs go through ours."""
     return uvicorn.Config(
-        app,  # type: ignore[arg-type]  # uvicorn's types ask for its own scope classes
+        app,
         loop="uvloop",
-        http="httptools",
+        http=app.http_protocol,  # type: ignore[arg-type]  # uvicorn asks for a class, and only calls it
         ws="none",
         lifespan="on",
         access_log=False,

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from gateway.dialects.forms import ErrorForm
 from gateway.errors import Refused
 from gateway.upstream.connection import Headers
 
@@ -21,15 +20,3 @@ def error_headers(error: Refused) -> Headers:
     if error.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     return headers
-
-
-async def send_whole(send: Send, status: int, headers: Headers, body: bytes) -> None:
-    """A whole answer; ``headers`` must not hold content-length."""
-    headers = [*headers, (b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def send_error(send: Send, error: Refused, form: ErrorForm, request_id: str, extra: Headers) -> None:
-    """``error`` as a whole answer."""
-    await send_whole(send, error.status, [*error_headers(error), *extra], form.body(error, request_id))

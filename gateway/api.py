@@ -17,6 +17,7 @@ from gateway.headers import agent_headers, credential, header
 from gateway.models import list_models
 from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, repeat, sweep
 from gateway.state import Gateway
+from gateway.stop import stop_calls
 from gateway.stored import add_stored
 
 
@@ -33,8 +34,7 @@ def create_api(gateway: Gateway) -> FastAPI:
             finally:
                 for task in tasks:
                     task.cancel()
-        if gateway.running:  # cancelled, and about to record how they ended
-            await asyncio.wait(gateway.running, timeout=2 * gateway.settings.control_timeout_s)
+        await stop_calls(gateway)
         gateway.pool.close()
         gateway.admission.close()
         await asyncio.to_thread(gateway.journal.close)

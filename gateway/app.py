@@ -1,6 +1,7 @@
-"""Puts one gateway together: the hot routes on raw ASGI in front, everything else on FastAPI behind them."""
+"""Puts one gateway together: the hot routes at the HTTP protocol in front, everything else on FastAPI behind them."""
 
 from collections.abc import Callable
+from functools import partial
 
 from fastapi import FastAPI
 
@@ -8,13 +9,13 @@ from dataproxy.keyfiles import KeyFiles
 from gateway.admission import Admission, Board, QueueBounds
 from gateway.answers import Receive, Scope, Send
 from gateway.api import create_api
-from gateway.calls import CallRoute
-from gateway.dialects import BY_PATH
+from gateway.edge.protocol import AgentConnection
 from gateway.exchange import ExchangeJournal
 from gateway.keys import KeyTable
 from gateway.sessions import SessionNamer
 from gateway.settings import Settings
 from gateway.state import Gateway
+from gateway.upstream.limits import Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
 from router.workers import Worker
@@ -43,6 +44,7 @@ def create_gateway(settings: Settings, journal: ExchangeJournal) -> Gateway:
         origins={url: Origin.parse(url) for url in settings.engine_urls},
         dataproxy=Origin.unix(data_dir / "run" / "dataproxy.sock"),
         admission=Admission(Board(data_dir / "gateway"), queue_bounds(settings)),
+        limits=Limits(settings.first_byte_timeout_s, settings.idle_timeout_s, settings.total_timeout_s),
     )
 
 
@@ -58,25 +60,22 @@ def queue_bounds(settings: Settings) -> QueueBounds:
 
 
 class App:
-    """The ASGI application."""
+    """The ASGI application: every route but the hot ones, which ``http_protocol`` takes before it."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self._calls = CallRoute(gateway)
         self._api: FastAPI = create_api(gateway)
 
+    @property
+    def http_protocol(self) -> Callable[..., AgentConnection]:
+        """What uvicorn must be given as ``http``."""
+        return partial(AgentConnection, self.gateway)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Dispatch by path; ``/s/<session>/…`` is the same path in that session."""
-        if scope["type"] == "http":
-            path: str = scope["path"]
-            session = ""
-            if path.startswith(_SESSION_PREFIX):
-                session, _, rest = path[len(_SESSION_PREFIX) :].partition("/")
-                path = f"/{rest}"
-                scope = {**scope, "path": path}
-            if dialect := BY_PATH.get(path):
-                await self._calls(dialect, scope, receive, send, session)
-                return
+        """``/s/<session>/…`` is the same path in that session."""
+        if scope["type"] == "http" and scope["path"].startswith(_SESSION_PREFIX):
+            _, _, rest = scope["path"][len(_SESSION_PREFIX) :].partition("/")
+            scope = {**scope, "path": f"/{rest}"}
         await self._api(scope, receive, send)
 
 

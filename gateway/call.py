@@ -39,21 +39,22 @@ class Call:
 
     def request_half(self) -> RequestHalf:
         """What the journal keeps of the question."""
+        identity, session, dialect = self.identity, self.session, self.dialect
         return RequestHalf(
             event_id=self.event_id,
             completion_id=self.completion_id,
-            tenant=self.identity.tenant,
-            agent=self.identity.agent,
-            key_id=self.identity.key_id,
-            session_id=self.session.session_id,
-            session_source=self.session.source,
-            dialect=self.dialect.name,
-            path=self.dialect.path,
+            tenant=identity.tenant,
+            agent=identity.agent,
+            key_id=identity.key_id,
+            session_id=session.session_id,
+            session_source=session.source,
+            dialect=dialect.name,
+            path=dialect.path,
             model=self.request.model,
             body=self.request.body,
             headers={k.decode("latin-1"): v.decode("latin-1") for k, v in self.headers if k in _RECORDED_HEADERS},
             started_us=self.started_us,
-            affinity=self.session.affinity.hex(),
+            affinity=session.affinity.hex(),
         )
 
     def response_half(

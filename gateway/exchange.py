@@ -1,9 +1,10 @@
 """The journal's side of one call: begin before the engine is asked, finish once, hold what was sent in between.
 
-A tenant that does not record gets the same steps with nothing behind them.
+A call that is not recorded gets the same steps with nothing behind them.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Protocol
 
 from atdp import faults
@@ -14,6 +15,9 @@ from gateway.errors import Refused
 
 log = logging.getLogger(__name__)
 
+Then = Callable[[Refused | None], None]
+"""Called once the exchange is durable, with the refusal if it may not be."""
+
 
 class ExchangeJournal(Protocol):
     """What the gateway needs of ``dataproxy.capture.Journal``."""
@@ -21,21 +25,25 @@ class ExchangeJournal(Protocol):
     def begin(self, half: RequestHalf) -> None:
         """Admit an exchange. Raises JournalFull or JournalFailed."""
 
-    async def finish(self, half: ResponseHalf) -> None:
-        """Return once the exchange is durable. Raises JournalFailed."""
+    def commit(self, half: ResponseHalf, done: Callable[[JournalFailed | None], None]) -> None:
+        """Call ``done`` on this loop, later, once the exchange is durable or not. Raises JournalFailed where that is known now."""
 
     def close(self) -> None:
         """Flush."""
 
 
 class Exchange:
-    """Recording of one call. ``begin`` may refuse it; ``finish`` does its work once, later calls do nothing."""
+    """Recording of one call. ``begin`` may refuse it; ``finish`` does its work once."""
+
+    __slots__ = ("_call", "_delivery", "_journal", "_open", "_sent", "_then", "status", "stream", "worker")
 
     def __init__(self, call: Call, journal: ExchangeJournal) -> None:
         self._call = call
         self._journal = journal
         self._open = False
         self._sent: list[bytes] = []
+        self._then: Then | None = None
+        self._delivery: Delivery = "aborted"
         self.status = 0
         self.stream = False
         self.worker = ""
@@ -62,18 +70,19 @@ class Exchange:
         if self._open:
             self._sent.append(data)
 
-    async def finish(self, delivery: Delivery, rest: bytes = b"", record: bytes = b"", error: str = "") -> None:
-        """Return once the whole exchange is durable; ``rest`` is what the agent gets after that.
+    def finish(self, delivery: Delivery, rest: bytes, record: bytes, error: str, then: Then) -> None:
+        """Hand the response half over; ``then`` is called once the whole exchange is durable, at once where nothing is recorded.
 
-        Raises:
-            Refused: 503, it may not be durable.
+        ``rest`` is what the agent gets after that.
         """
         if not self._open:
+            then(None)
             return
         self._open = False
+        self._then, self._delivery = then, delivery
         half = self._call.response_half(
             status=self.status,
-            body=b"".join((*self._sent, rest)),
+            body=b"".join((*self._sent, rest)) if self._sent else rest,
             record=record,
             stream=self.stream,
             delivery=delivery,
@@ -83,12 +92,19 @@ class Exchange:
         if delivery == "complete":
             faults.point("gateway.after_finish_chunk")
         try:
-            await self._journal.finish(half)
+            self._journal.commit(half, self._committed)
         except JournalFailed as failure:
+            self._committed(failure)
+
+    def _committed(self, failure: JournalFailed | None) -> None:
+        assert self._then is not None
+        if failure is not None:
             log.error("journal failed event=%s", self._call.event_id)
-            raise journal_refusal() from failure
-        if delivery == "complete":
+            self._then(journal_refusal())
+            return
+        if self._delivery == "complete":
             faults.point("gateway.after_commit")
+        self._then(None)
 
 
 def journal_refusal() -> Refused:

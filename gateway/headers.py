@@ -1,5 +1,7 @@
 """Which headers cross the gateway. Towards the engine an allow-list: SGLang has headers that choose ids, ranks, priorities."""
 
+from collections.abc import Mapping
+
 from gateway.call import Call
 from gateway.upstream.connection import Headers
 
@@ -41,5 +43,10 @@ def header(headers: Headers, name: bytes) -> bytes:
 
 def credential(headers: Headers) -> bytes:
     """What the caller shows as ``Authorization``; a key in ``x-api-key``, as Anthropic's SDKs send it, counts as a bearer's."""
-    authorization, key = header(headers, b"authorization"), header(headers, b"x-api-key")
+    return credential_in(dict(headers))
+
+
+def credential_in(fields: Mapping[bytes, bytes]) -> bytes:
+    """The same out of a mapping."""
+    authorization, key = fields.get(b"authorization", b""), fields.get(b"x-api-key", b"")
     return b"Bearer " + key if key and authorization[:7].lower() != b"bearer " else authorization

@@ -104,15 +104,23 @@ class KeyTable:
         Raises:
             Refused: 401 missing, unknown, revoked or expired; 403 a role that does not call models; 503 no table yet.
         """
-        identity = await self.holder(authorization)
+        await self.wait()
+        return self.known_caller(authorization)
+
+    async def holder(self, authorization: bytes) -> Identity:
+        """The holder of the bearer key in ``authorization``, whatever the role; raises as ``caller`` does, but for 403."""
+        await self.wait()
+        return self.known_holder(authorization)
+
+    def known_caller(self, authorization: bytes) -> Identity:
+        """As ``caller``, by the table that is there."""
+        identity = self.known_holder(authorization)
         if identity.role not in _CALLERS:
             raise Refused(403, "role_not_allowed", f"a key of role {identity.role} may not call models; use an agent's key")
         return identity
 
-    async def holder(self, authorization: bytes) -> Identity:
-        """The holder of the bearer key in ``authorization``, whatever the role; raises as ``caller`` does, but for 403."""
-        if not self._loaded.is_set():
-            await self._wait()
+    def known_holder(self, authorization: bytes) -> Identity:
+        """As ``holder``, by the table that is there."""
         scheme, _, key = authorization.partition(b" ")
         if scheme.lower() != b"bearer" or not key:
             raise Refused(401, "missing_api_key", "send your key as `Authorization: Bearer hr_…`; `headrace keys` makes one")
@@ -121,7 +129,14 @@ class KeyTable:
             raise Refused(401, "invalid_api_key", "this API key is wrong, revoked or expired; `headrace keys` makes a new one")
         return identity
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
+        """Return once a table has come.
+
+        Raises:
+            Refused: 503, none comes in time.
+        """
+        if self._loaded.is_set():
+            return
         try:
             async with asyncio.timeout(self._wait_s):
                 await self._loaded.wait()

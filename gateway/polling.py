@@ -140,6 +140,9 @@ async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> No
 
 
 async def sweep(gateway: Gateway) -> None:
-    """Enforce the time limits of exchanges with the engine, and of those who wait for one."""
+    """Enforce the time limits of exchanges with the engine and of agents' connections, and of those who wait for one."""
     gateway.pool.sweep()
+    now = asyncio.get_running_loop().time()
+    for agent in list(gateway.agents):
+        agent.sweep(now)
     gateway.admission.sweep()

@@ -1,155 +1,275 @@
-"""Relays one call: chooses a worker, passes the engine's bytes on as they come, and ends the exchange in the journal.
+"""Relays one call: asks a worker, passes the engine's bytes on as they come, and ends the exchange in the journal.
 
-A stream's end, from the engine's record on, and a JSON answer as a whole are held until the exchange is durable. Whatever goes
-wrong after the first byte ends in an error event and a cut, never in a clean end.
+A state machine that the upstream connection, the agent's connection and the journal drive by callbacks; see ``Phase``. A stream's
+end, from the engine's record on, and a JSON answer as a whole are held until the exchange is durable. Whatever goes wrong after
+the first byte ends in an error event and a cut, never in a clean end. A connection that breaks before any byte of the answer may
+be tried anew; a byte later it never is.
 """
 
 import asyncio
 import logging
+from enum import Enum, auto
+from typing import Protocol
 
 from dataproxy.capture.records import Delivery
-from gateway.answers import Receive, Send, send_error, send_whole
-from gateway.call import Call
-from gateway.engine import EngineExchange
-from gateway.errors import ClientLeft, Refused, UpstreamLost, UpstreamTimeout
+from gateway.admission import Ticket
+from gateway.call import Call, now_us
+from gateway.errors import GatewayError, Refused, UpstreamLost, UpstreamTimeout, UpstreamUnreachable
 from gateway.exchange import Exchange
-from gateway.headers import agent_headers
+from gateway.headers import engine_request
 from gateway.placement import note_moved
 from gateway.record import StreamSplitter, split_json
 from gateway.state import Gateway
-from gateway.upstream.connection import Head, Headers
+from gateway.stop import stop_generation
+from gateway.upstream.connection import Connection, Head, Headers
+from router.workers import Health, Worker
 
 log = logging.getLogger(__name__)
 
 
-class Relay:
-    """One call from its admission to its end. ``extra`` are headers of ours on every answer."""
+class Phase(Enum):
+    """ASKING: no byte of an answer yet. PASSING: it comes. HELD: it is whole and waits for the journal. ENDING: it failed, and
+    waits for the journal. OVER: the agent has been told.
+    """
 
-    def __init__(self, gateway: Gateway, call: Call, send: Send, extra: Headers) -> None:
+    ASKING = auto()
+    PASSING = auto()
+    HELD = auto()
+    ENDING = auto()
+    OVER = auto()
+
+
+class Agent(Protocol):
+    """The agent's side: what the relay writes to. Writes to an agent that has left do nothing."""
+
+    def start_stream(self, status: int, headers: Headers) -> None:
+        """Begin an answer that comes in pieces, under the engine's ``headers``."""
+
+    def chunk(self, data: bytes) -> None:
+        """A piece."""
+
+    def end_stream(self, status: int, data: bytes) -> None:
+        """The last piece and the clean end; the call is over."""
+
+    def answer(self, status: int, headers: Headers, body: bytes) -> None:
+        """A whole answer; the call is over."""
+
+    def fail(self, refused: Refused) -> None:
+        """A whole answer of ours; the call is over."""
+
+    def cut(self, status: int, event: bytes) -> None:
+        """End a stream without its end, after ``event``; the call is over."""
+
+
+class Relay:
+    """One call from its admission to its end. ``ticket`` is its place at the workers, given back at the end."""
+
+    def __init__(self, gateway: Gateway, call: Call, agent: Agent, ticket: Ticket | None) -> None:
         self._gateway = gateway
         self._call = call
-        self._send = send
-        self._extra = extra
+        self._agent = agent
+        self._ticket = ticket
         self._exchange = Exchange(call, gateway.journal)
-        self._engine = EngineExchange(gateway, call)
+        self._phase = Phase.ASKING
+        self._untried = iter(call.workers)
+        self._worker: Worker | None = None
+        self._connection: Connection | None = None
+        self._reused = False
+        self._head = Head(0)
         self._splitter: StreamSplitter | None = None
-        self._form = call.dialect.form
+        self._parts: list[bytes] = []
+        self._delivery: Delivery = "complete"
+        self._rest = b""
+        self._stopped: asyncio.Future[None] | None = None
 
-    async def run(self, receive: Receive) -> int:
-        """Serve the call; the HTTP status that the agent got, 499 if it left first.
+    def start(self) -> None:
+        """Begin to record, and ask the first worker.
 
         Raises:
             Refused: the journal does not take the call; nothing was sent.
         """
         self._exchange.begin()
-        watcher = asyncio.ensure_future(self._watch(receive))
-        try:
-            return await self._serve()
-        finally:
-            watcher.cancel()
+        self._gateway.running.add(self)
+        self._ask_next()
 
-    async def _watch(self, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self._engine.agent_left()
+    # asking
 
-    async def _serve(self) -> int:
-        try:
-            return await self._ask_workers()
-        except ClientLeft:
-            await self._end("disconnected", None, "the agent disconnected")
-            return 499
-        except UpstreamTimeout as error:
-            refused = Refused(504, "engine_timeout", f"{error}; ask for less, or raise the gateway's {error.limit}")
-            return await self._end("aborted", refused, str(error))
-        except UpstreamLost as error:
-            refused = Refused(502, "engine_lost", "the engine broke off before its answer was whole; call again", retry_after_s=1)
-            return await self._end("upstream_error", refused, str(error))
-        except Refused as refused:
-            return await self._end("upstream_error", refused, refused.code)
-        except asyncio.CancelledError:
-            await self._end("aborted", None, "the gateway stopped")
-            raise
-
-    async def _ask_workers(self) -> int:
-        for worker in self._call.workers:
-            with worker.serving():
-                self._exchange.worker = worker.url
-                try:
-                    head = await self._engine.open(worker)
-                    if head is not None:
-                        if self._call.dialect.keeps_answers:
-                            note_moved(self._gateway, self._call.event_id, worker.url)
-                        return await self._pass_on(head)
-                finally:
-                    self._engine.release()
-        raise Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
-
-    async def _pass_on(self, head: Head) -> int:
-        call = self._call
-        self._gateway.metrics.add("headrace_gateway_first_byte_seconds_sum", amount=(call.first_byte_us - call.started_us) / 1e6)
-        self._gateway.metrics.add("headrace_gateway_first_byte_seconds_count")
-        self._exchange.status = head.status
-        delivery: Delivery = "complete" if head.status < 400 else "engine_error"
-        if head.get(b"content-type").startswith(b"text/event-stream"):
-            await self._stream(head, delivery)
+    def _ask_next(self) -> None:
+        """Ask the next worker, or give up."""
+        self._worker = worker = next(self._untried, None)
+        if worker is None:
+            refused = Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
+            self._fail("upstream_error", refused, refused.code)
+            return
+        worker.num_in_flight += 1
+        self._exchange.worker = worker.url
+        connection = self._gateway.pool.take_idle(self._gateway.origins[worker.url])
+        if connection is not None:
+            self._ask(worker, connection, reused=True)
         else:
-            await self._whole(head, delivery)
-        self._gateway.metrics.add("headrace_gateway_deliveries_total", "delivery", delivery)
-        return head.status
+            self._gateway.spawn(self._connect(worker))
 
-    async def _stream(self, head: Head, delivery: Delivery) -> None:
-        self._splitter = splitter = StreamSplitter(self._call.dialect.held_from)
-        self._exchange.stream = True
-        await self._send(
-            {"type": "http.response.start", "status": head.status, "headers": agent_headers(head.headers) + self._extra}
-        )
-        while data := await self._engine.read():
-            if passed := splitter.feed(data):
-                self._exchange.sent(passed)
-                await self._send({"type": "http.response.body", "body": passed, "more_body": True})
-        held, record = splitter.finish()
-        await self._exchange.finish(delivery, held, record)
-        await self._send({"type": "http.response.body", "body": held, "more_body": False})
-
-    async def _whole(self, head: Head, delivery: Delivery) -> None:
-        parts: list[bytes] = []
-        while data := await self._engine.read():
-            parts.append(data)
-        body, record = split_json(b"".join(parts))
-        await self._exchange.finish(delivery, body, record)
-        await send_whole(self._send, head.status, agent_headers(head.headers) + self._extra, body)
-
-    async def _end(self, delivery: Delivery, refused: Refused | None, error: str) -> int:
-        """End a call that failed: stop the engine, record what happened, tell the agent if it is still there."""
-        log.warning("call ended event=%s delivery=%s worker=%s: %s", self._call.event_id, delivery, self._exchange.worker, error)
-        self._gateway.metrics.add("headrace_gateway_deliveries_total", "delivery", delivery)
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._engine.abort())
-            if self._splitter is not None:
-                return await self._cut(self._splitter, delivery, refused, error)
-            if refused is None:
-                await self._finish_failed(delivery, b"", b"", error)
-                return 499
-            self._exchange.status = refused.status
-            await self._finish_failed(delivery, self._form.body(refused, self._call.event_id), b"", error)
-            await send_error(self._send, refused, self._form, self._call.event_id, self._extra)
-            return refused.status
-
-    async def _cut(self, splitter: StreamSplitter, delivery: Delivery, refused: Refused | None, error: str) -> int:
-        """End a stream that has begun: an error event, then no end of the chunked body, so that no client takes it for whole."""
-        event = (
-            b""
-            if refused is None
-            else (b"" if splitter.at_boundary else b"\n\n") + self._form.stream_event(refused, self._call.event_id)
-        )
-        await self._finish_failed(delivery, event, splitter.finish()[1], error)
-        if event:
-            await self._send({"type": "http.response.body", "body": event, "more_body": True})
-        return self._exchange.status
-
-    async def _finish_failed(self, delivery: Delivery, rest: bytes, record: bytes, error: str) -> None:
+    async def _connect(self, worker: Worker) -> None:
         try:
-            await self._exchange.finish(delivery, rest, record, error)
-        except Refused:
-            return  # already logged; the agent is being told of a failure as it is
+            connection = await self._gateway.pool.connect(self._gateway.origins[worker.url])
+        except UpstreamUnreachable:
+            if self._phase is Phase.ASKING:
+                worker.health = Health.DOWN
+                self._next_after_failure(worker)
+            return
+        if self._phase is Phase.ASKING:
+            self._ask(worker, connection, reused=False)
+        else:
+            self._gateway.pool.release(connection, self._gateway.origins[worker.url])
+
+    def _ask(self, worker: Worker, connection: Connection, *, reused: bool) -> None:
+        self._connection, self._reused = connection, reused
+        request = engine_request(self._call, self._gateway.origins[worker.url].host)
+        connection.start(request, self, self._gateway.limits)
+
+    def _next_after_failure(self, worker: Worker) -> None:
+        self._gateway.metrics.add("headrace_gateway_upstream_failures_total", "worker", worker.url)
+        log.warning("worker did not answer event=%s worker=%s", self._call.event_id, worker.url)
+        self._leave_worker()
+        self._ask_next()
+
+    # the engine's answer (Receiver)
+
+    def on_head(self, head: Head) -> None:
+        call, metrics = self._call, self._gateway.metrics
+        call.first_byte_us = now_us()
+        metrics.add("headrace_gateway_first_byte_seconds_sum", amount=(call.first_byte_us - call.started_us) / 1e6)
+        metrics.add("headrace_gateway_first_byte_seconds_count")
+        self._phase, self._head = Phase.PASSING, head
+        self._exchange.status = head.status
+        if call.dialect.keeps_answers and self._worker is not None:
+            note_moved(self._gateway, call.event_id, self._worker.url)
+        if head.get(b"content-type").startswith(b"text/event-stream"):
+            self._splitter = StreamSplitter(call.dialect.held_from)
+            self._exchange.stream = True
+            self._agent.start_stream(head.status, head.headers)
+
+    def on_data(self, data: bytes) -> None:
+        if self._splitter is None:
+            self._parts.append(data)
+        elif passed := self._splitter.feed(data):
+            self._exchange.sent(passed)
+            self._agent.chunk(passed)
+
+    def on_end(self) -> None:
+        self._let_go()
+        self._leave_worker()
+        self._phase = Phase.HELD
+        if self._splitter is not None:
+            self._rest, record = self._splitter.finish()
+        else:
+            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+            self._rest, record = split_json(body)
+        self._delivery = "complete" if self._head.status < 400 else "engine_error"
+        self._exchange.finish(self._delivery, self._rest, record, "", self._durable)
+
+    def on_lost(self, error: GatewayError) -> None:
+        self._let_go()
+        if isinstance(error, UpstreamTimeout):
+            text = f"{error}; ask for less, or raise the gateway's {error.limit}"
+            self._fail("aborted", Refused(504, "engine_timeout", text), str(error))
+        elif not isinstance(error, UpstreamLost) or error.answered or self._worker is None:
+            text = "the engine broke off before its answer was whole; call again"
+            self._fail("upstream_error", Refused(502, "engine_lost", text, retry_after_s=1), str(error))
+        elif self._reused:  # it was about to close when we took it
+            self._gateway.spawn(self._connect(self._worker))
+        else:
+            self._next_after_failure(self._worker)
+
+    # the end
+
+    def _durable(self, refused: Refused | None) -> None:
+        status = self._head.status
+        if refused is not None:
+            self._delivery = "upstream_error"
+            self._tell_failed(refused)
+        elif self._splitter is not None:
+            self._agent.end_stream(status, self._rest)
+        else:
+            self._agent.answer(status, self._head.headers, self._rest)
+        self._over()
+
+    def _tell_failed(self, refused: Refused) -> None:
+        if self._splitter is None:
+            self._agent.fail(refused)
+        else:
+            self._agent.cut(self._head.status, self._error_event(self._splitter, refused))
+
+    def _error_event(self, splitter: StreamSplitter, refused: Refused) -> bytes:
+        boundary = b"" if splitter.at_boundary else b"\n\n"
+        return boundary + self._call.dialect.form.stream_event(refused, self._call.event_id)
+
+    def _fail(self, delivery: Delivery, refused: Refused | None, error: str) -> None:
+        """End a call that failed: stop the engine, record what happened, then tell the agent if it is still there."""
+        call, worker = self._call, self._worker
+        log.warning("call ended event=%s delivery=%s worker=%s: %s", call.event_id, delivery, self._exchange.worker, error)
+        self._phase, self._delivery = Phase.ENDING, delivery
+        self._let_go()
+        self._leave_worker()
+        if worker is not None and call.completion_id:
+            self._gateway.spawn(stop_generation(self._gateway, worker, call))
+        rest, record = b"", b""
+        if self._splitter is not None:
+            record = self._splitter.finish()[1]
+            rest = b"" if refused is None else self._error_event(self._splitter, refused)
+        elif refused is not None:
+            self._exchange.status = refused.status
+            rest = call.dialect.form.body(refused, call.event_id)
+
+        def told(_: Refused | None) -> None:  # a journal that fails has been logged; the agent is being told of a failure as it is
+            if refused is not None:
+                self._tell_failed(refused)
+            else:
+                self._agent.cut(499, b"")
+            self._over()
+
+        self._exchange.finish(delivery, rest, record, error, told)
+
+    def _over(self) -> None:
+        self._phase = Phase.OVER
+        self._gateway.metrics.add("headrace_gateway_deliveries_total", "delivery", self._delivery)
+        self._gateway.running.discard(self)
+        if self._ticket is not None:
+            self._gateway.admission.leave(self._ticket)
+        if self._stopped is not None:
+            self._stopped.set_result(None)
+
+    def _let_go(self) -> None:
+        """The exchange on the connection is over: give it back, or drop it where the answer is not whole."""
+        connection, self._connection = self._connection, None
+        if connection is not None and self._worker is not None:
+            self._gateway.pool.release(connection, self._gateway.origins[self._worker.url])
+
+    def _leave_worker(self) -> None:
+        if self._worker is not None:
+            self._worker.num_in_flight -= 1
+            self._worker = None
+
+    # what else may happen to it
+
+    def agent_left(self) -> None:
+        """The agent's connection is gone: the engine's is closed at once. An answer that is whole is still recorded as such."""
+        if self._phase in (Phase.ASKING, Phase.PASSING):
+            self._fail("disconnected", None, "the agent disconnected")
+
+    def stop(self) -> "asyncio.Future[None]":
+        """The gateway stops: end the call; done once that is recorded."""
+        self._stopped = asyncio.get_running_loop().create_future()
+        if self._phase in (Phase.ASKING, Phase.PASSING):
+            self._fail("aborted", None, "the gateway stopped")
+        return self._stopped
+
+    def pause(self) -> None:
+        """The agent reads too slowly: so do we."""
+        if self._connection is not None:
+            self._connection.pause()
+
+    def resume(self) -> None:
+        """The agent has caught up."""
+        if self._connection is not None:
+            self._connection.resume()

@@ -2,6 +2,7 @@
 
 from fastapi import FastAPI, Request, Response
 
+from gateway.dialects import BY_PATH
 from gateway.errors import Refused, UpstreamError
 from gateway.headers import agent_headers, credential
 from gateway.placement import holder
@@ -13,6 +14,9 @@ from gateway.upstream.fetch import fetch
 def add_stored(api: FastAPI, gateway: Gateway) -> None:
     """Add the routes of ``gateway`` to ``api``."""
 
+    for path in BY_PATH:
+        api.add_api_route(path, _only_post, methods=["GET", "PUT", "PATCH", "DELETE"], include_in_schema=False)
+
     @api.get("/v1/responses/{response_id}")
     async def retrieve(request: Request, response_id: str) -> Response:
         return await _relay(gateway, request, "GET", response_id, "")
@@ -20,6 +24,10 @@ def add_stored(api: FastAPI, gateway: Gateway) -> None:
     @api.post("/v1/responses/{response_id}/cancel")
     async def cancel(request: Request, response_id: str) -> Response:
         return await _relay(gateway, request, "POST", response_id, "/cancel")
+
+
+async def _only_post() -> Response:
+    raise Refused(405, "method_not_allowed", "use POST for this path")
 
 
 async def _relay(gateway: Gateway, request: Request, method: str, response_id: str, action: str) -> Response:

@@ -20,14 +20,40 @@ _MAX_BATCH = 512
 _SYNC_AHEAD_BYTES = 256 << 10
 
 
+Done = Callable[[JournalFailed | None], None]
+"""Told, on the loop, that a half is durable, or why it may not be."""
+
+
+class Waiter:
+    """Who waits for a half: told once, on its own loop."""
+
+    __slots__ = ("_done", "loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        self.loop = loop
+        self._done: Done | None = done
+
+    def tell(self, failure: JournalFailed | None) -> None:
+        """On the loop: the half is durable, or may not be."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(failure)
+
+    def give_up(self) -> bool:
+        """On the loop: wait no more; False if it has been told already."""
+        waiting = self._done is not None
+        self._done = None
+        return waiting
+
+
 @dataclass(slots=True, frozen=True)
 class Entry:
-    """One half on its way to the disk; ``waiter`` is resolved on its own loop once the half is durable."""
+    """One half on its way to the disk."""
 
     tenant: str
     half: Half
     size_bytes: int
-    waiter: asyncio.Future[None] | None
+    waiter: Waiter | None
 
 
 class Committer:
@@ -131,20 +157,15 @@ class Committer:
 
 def _wake(entries: Iterable[Entry], failure: str | None) -> None:
     """Resolve the waiters with one call into each loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    loops: dict[asyncio.AbstractEventLoop, list[Waiter]] = {}
     for entry in entries:
         if entry.waiter is not None:
-            loops.setdefault(entry.waiter.get_loop(), []).append(entry.waiter)
+            loops.setdefault(entry.waiter.loop, []).append(entry.waiter)
     for loop, waiters in loops.items():
         with suppress(RuntimeError):  # a closed loop: nobody waits there any more
             loop.call_soon_threadsafe(_resolve, waiters, failure)
 
 
-def _resolve(waiters: list[asyncio.Future[None]], failure: str | None) -> None:
+def _resolve(waiters: list[Waiter], failure: str | None) -> None:
     for waiter in waiters:
-        if waiter.done():
-            continue
-        if failure is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(JournalFailed(failure))
+        waiter.tell(None if failure is None else JournalFailed(failure))

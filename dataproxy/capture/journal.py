@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Literal
 
-from dataproxy.capture.committer import Committer, Entry
-from dataproxy.capture.errors import JournalFull
+from dataproxy.capture.committer import Committer, Done, Entry, Waiter
+from dataproxy.capture.errors import JournalFailed, JournalFull
 from dataproxy.capture.layout import prepare
 from dataproxy.capture.records import RequestHalf, ResponseHalf
 from dataproxy.capture.segment import Segment
@@ -76,21 +76,40 @@ class Journal:
         self._tenants[half.event_id] = half.tenant
         self._queue(Entry(half.tenant, half, len(half.body), None))
 
-    async def finish(self, half: ResponseHalf) -> None:
-        """Hand the response half over and return once the whole exchange is durable. Call once for every ``begin``.
+    def commit(self, half: ResponseHalf, done: Done) -> None:
+        """Hand the response half over; ``done`` is called on this loop once the whole exchange is durable, or may not be.
+
+        Call this or ``finish`` once for every ``begin``.
 
         Raises:
-            JournalFailed: it may not be durable.
+            JournalFailed: nothing more can be promised; ``done`` is not called.
         """
         tenant = self._tenants.pop(half.event_id)
         self._space.release(half.event_id)
         self._committer.check()
-        waiter = asyncio.get_running_loop().create_future()
+        waiter = Waiter(asyncio.get_running_loop(), done)
         self._queue(Entry(tenant, half, len(half.body) + len(half.record), waiter))
-        if self._committer.failed:  # it may have emptied its queue before this entry came in
-            waiter.cancel()
+        if self._committer.failed and waiter.give_up():  # it may have emptied its queue before this entry came in
             self._committer.check()
-        await waiter
+
+    async def finish(self, half: ResponseHalf) -> None:
+        """As ``commit``; returns once the whole exchange is durable.
+
+        Raises:
+            JournalFailed: it may not be durable.
+        """
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: JournalFailed | None) -> None:
+            if durable.done():
+                return
+            if failure is None:
+                durable.set_result(None)
+            else:
+                durable.set_exception(failure)
+
+        self.commit(half, done)
+        await durable
 
     def close(self) -> None:
         """Write and sync what is queued, end the segment and the thread."""

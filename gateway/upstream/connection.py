@@ -1,19 +1,19 @@
-"""One keep-alive connection to an upstream, on httptools. One exchange at a time: ``start``, ``head``, then ``read`` until empty.
+"""One keep-alive connection to an upstream, on httptools. One exchange at a time; what comes is told to its ``Receiver`` at once.
 
-Whatever one read from the socket brings comes out of one ``read`` call. A reader that falls behind pauses the socket.
+Whatever one read from the socket brings is one ``on_data``. A receiver that cannot keep up pauses the connection.
 """
 
 import asyncio
+import math
 import socket
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 import httptools
 
 from gateway.errors import GatewayError, UpstreamLost
-from gateway.upstream.limits import Limits
+from gateway.upstream.limits import NO_LIMITS, Limits
 
-HIGH_WATER_BYTES = 256 * 1024
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -26,94 +26,96 @@ class Head:
 
     def get(self, name: bytes) -> bytes:
         """The first value of ``name``, or empty."""
-        return next((value for key, value in self.headers if key == name), b"")
+        for key, value in self.headers:
+            if key == name:
+                return value
+        return b""
+
+
+class Receiver(Protocol):
+    """Whom an exchange is told to: ``on_head``, then ``on_data`` as often as bytes come, then ``on_end`` or ``on_lost``, once."""
+
+    def on_head(self, head: Head) -> None:
+        """Status and headers are here."""
+
+    def on_data(self, data: bytes) -> None:
+        """Bytes of the body, at least one: all that came in one read."""
+
+    def on_end(self) -> None:
+        """The answer is whole."""
+
+    def on_lost(self, error: GatewayError) -> None:
+        """The answer will not become whole; the connection is dropped. Nothing follows."""
 
 
 class Connection(asyncio.Protocol):
     """See the module. ``reusable`` says whether another exchange may follow once this one has ended."""
 
     def __init__(self) -> None:
-        self.limits = Limits()
         self.idle_since = 0.0
+        self.closed = False
+        """Whether the connection can carry nothing more."""
         self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._error: GatewayError | None = None
-        self._closed = False
+        self._receiver: Receiver | None = None
+        self._limits: Limits = NO_LIMITS
+        self._started = self._heard = math.inf
         self._reset()
 
     def _reset(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
         self._head = Head(0)
         self._head_complete = self._complete = self._delimited = self._keep_alive = False
-        self._body: list[bytes] = []
-        self._buffered_bytes = 0
         self._paused = False
+        self._body: list[bytes] = []
 
     @property
     def reusable(self) -> bool:
         """Whether the exchange ended cleanly and both sides want to keep the connection."""
         return self._complete and self._keep_alive and not self.closed
 
-    @property
-    def closed(self) -> bool:
-        """Whether the connection can carry nothing more."""
-        return self._closed or self._error is not None
-
-    def start(self, request: bytes, limits: Limits) -> None:
+    def start(self, request: bytes, receiver: Receiver, limits: Limits = NO_LIMITS) -> None:
         """Send ``request``, head and body in one piece. The time limits count from now."""
         assert self._transport is not None
         self._reset()
-        self.limits = limits
+        self._receiver = receiver
+        self._limits = limits
+        self._started = self._loop.time()
+        self._heard = math.inf
         self._transport.write(request)
 
-    async def head(self) -> Head:
-        """Status and headers, once they are here.
+    def pause(self) -> None:
+        """Read nothing for now: only the total time still counts."""
+        if not self._paused and self._transport is not None and not self.closed:
+            self._paused = True
+            self._transport.pause_reading()
 
-        Raises:
-            UpstreamError: lost or too late. GatewayError: what ``abort`` was given.
-        """
-        while not self._head_complete:
-            await self._wait()
-        return self._head
-
-    async def read(self) -> bytes:
-        """The body bytes that came since the last call, at least one; empty at the clean end.
-
-        Raises:
-            UpstreamError: lost or too late. GatewayError: what ``abort`` was given.
-        """
-        while not self._body and not self._complete:
-            await self._wait()
-        data = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        self._body.clear()
-        self._buffered_bytes = 0
-        if self._paused and self._transport is not None and not self._closed:
+    def resume(self) -> None:
+        """Read on."""
+        if self._paused and self._transport is not None and not self.closed:
             self._paused = False
-            self.limits.touch(self._loop.time())
+            self._heard = self._loop.time()
             self._transport.resume_reading()
-        return data
 
     def abort(self, error: GatewayError) -> None:
-        """Drop the connection at once; whoever waits on it gets ``error``."""
-        if self._error is None and not self._complete:
-            self._error = error
+        """Drop the connection at once; the receiver of an answer that is not whole gets ``error``."""
+        self.closed = True
         if self._transport is not None:
             self._transport.abort()
-        self._wake()
+        self._lose(error)
 
-    async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error
-        self._waiter = self._loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
+    def forget(self) -> None:
+        """Tell the receiver nothing more."""
+        self._receiver = None
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+    def exceeded(self, now: float) -> str | None:
+        """The setting that the exchange is past at ``now``, or None."""
+        return self._limits.exceeded(now, self._started, self._heard, self._paused)
+
+    def _lose(self, error: GatewayError) -> None:
+        receiver, self._receiver = self._receiver, None
+        if receiver is not None:
+            receiver.on_lost(error)
 
     # asyncio.Protocol
 
@@ -124,36 +126,47 @@ class Connection(asyncio.Protocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def data_received(self, data: bytes) -> None:
-        if self._complete or self._error is not None:
+        receiver = self._receiver
+        if receiver is None:
             self.abort(UpstreamLost("the upstream sent bytes that belong to no answer", answered=True))
             return
+        had_head = self._head_complete
+        self._heard = self._loop.time()
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.abort(UpstreamLost("the upstream's answer is not HTTP", answered=True))
             return
-        if self._buffered_bytes > HIGH_WATER_BYTES and not self._paused and self._transport is not None:
-            self._paused = True
-            self.limits.suspend()
-            self._transport.pause_reading()
-        elif not self._paused:
-            self.limits.touch(self._loop.time())
-        self._wake()
+        if self._head_complete:
+            self._tell(receiver, had_head)
+
+    def _tell(self, receiver: Receiver, had_head: bool) -> None:
+        if not had_head:
+            receiver.on_head(self._head)
+        body = self._body
+        if body and self._receiver is receiver:
+            data = body[0] if len(body) == 1 else b"".join(body)
+            body.clear()
+            receiver.on_data(data)
+        if self._complete and self._receiver is receiver:
+            self._receiver = None
+            receiver.on_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
-        if self._error is None and not self._complete:
-            if exc is None and self._head_complete and not self._delimited:
-                self._complete = True
-            else:
-                self._error = UpstreamLost("the connection broke before the answer was whole", answered=self._head.status > 0)
-        self._wake()
+        self.closed = True
+        receiver = self._receiver
+        if receiver is not None and exc is None and self._head_complete and not self._delimited:
+            self._complete, self._receiver = True, None
+            receiver.on_end()
+        else:
+            self._lose(UpstreamLost("the connection broke before the answer was whole", answered=self._heard < math.inf))
 
     # httptools callbacks
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
-        self._delimited |= name in {b"content-length", b"transfer-encoding"}
+        if name == b"content-length" or name == b"transfer-encoding":
+            self._delimited = True
         self._head.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -167,7 +180,6 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         self._body.append(body)
-        self._buffered_bytes += len(body)
 
     def on_message_complete(self) -> None:
         if self._head_complete:

@@ -3,9 +3,8 @@
 import asyncio
 from dataclasses import dataclass
 
-from gateway.errors import UpstreamLost, UpstreamTimeout
+from gateway.errors import GatewayError, UpstreamLost, UpstreamTimeout
 from gateway.upstream.connection import Connection, Head, Headers
-from gateway.upstream.limits import Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
 
@@ -39,6 +38,29 @@ class Fetched:
         return self.head.status
 
 
+class _Collector:
+    """A receiver that gathers the whole answer; ``answer`` is done with it."""
+
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Fetched] = asyncio.get_running_loop().create_future()
+        self._head = Head(0)
+        self._parts: list[bytes] = []
+
+    def on_head(self, head: Head) -> None:
+        self._head = head
+
+    def on_data(self, data: bytes) -> None:
+        self._parts.append(data)
+
+    def on_end(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(Fetched(self._head, b"".join(self._parts)))
+
+    def on_lost(self, error: GatewayError) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(error)
+
+
 async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float, *, repeatable: bool = True) -> Fetched:
     """The answer to ``request``. A kept connection that turns out closed is replaced, so ``request`` may be sent twice.
 
@@ -62,12 +84,10 @@ async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float, 
 
 
 async def _exchange(pool: Pool, connection: Connection, origin: Origin, request: Request) -> Fetched:
+    collector = _Collector()
     try:
-        connection.start(request.encode(origin.host), Limits())
-        head = await connection.head()
-        parts: list[bytes] = []
-        while data := await connection.read():
-            parts.append(data)
-        return Fetched(head, b"".join(parts))
+        connection.start(request.encode(origin.host), collector)
+        return await collector.answer
     finally:
+        connection.forget()
         pool.release(connection, origin)

@@ -4,36 +4,26 @@ import math
 from dataclasses import dataclass
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, frozen=True)
 class Limits:
-    """When an exchange is too late, in seconds of the loop's clock. ``first_byte_at`` and ``total_at`` are points in time.
+    """Seconds that an exchange may take: until the first byte, between two reads, and in all."""
 
-    ``idle_s`` counts from the last byte, and not at all while the agent is the slow one.
-    """
-
-    first_byte_at: float = math.inf
+    first_byte_s: float = math.inf
     idle_s: float = math.inf
-    total_at: float = math.inf
-    _idle_at: float = math.inf
+    total_s: float = math.inf
 
-    @classmethod
-    def starting(cls, now: float, first_byte_s: float, idle_s: float, total_s: float) -> "Limits":
-        """The limits of an exchange that starts ``now``."""
-        return cls(now + first_byte_s, idle_s, now + total_s)
+    def exceeded(self, now: float, started: float, heard: float, paused: bool) -> str | None:
+        """The setting that an exchange is past, or None.
 
-    def touch(self, now: float) -> None:
-        """A byte came ``now``."""
-        self.first_byte_at = math.inf
-        self._idle_at = now + self.idle_s
+        It began at ``started``, and bytes came last at ``heard``, infinite where none has come. Where reading is ``paused``, the agent is the slow one, and only the total counts.
+        """
+        if now - started > self.total_s:
+            return "total_timeout_s"
+        if paused:
+            return None
+        if heard == math.inf:
+            return "first_byte_timeout_s" if now - started > self.first_byte_s else None
+        return "idle_timeout_s" if now - heard > self.idle_s else None
 
-    def suspend(self) -> None:
-        """The agent does not read: only the total counts."""
-        self._idle_at = math.inf
 
-    def exceeded(self, now: float) -> str | None:
-        """The setting that ``now`` is past, or None."""
-        if now > self.first_byte_at:
-            return "first_byte_timeout_s"
-        if now > self._idle_at:
-            return "idle_timeout_s"
-        return "total_timeout_s" if now > self.total_at else None
+NO_LIMITS = Limits()

@@ -58,16 +58,20 @@ class Pool:
         """Take ``connection`` back: kept if its exchange ended cleanly, else dropped."""
         self._active.discard(connection)
         if not connection.reusable:
+            connection.forget()
             connection.abort(UpstreamLost("released before its answer was whole", answered=True))
             return
         connection.idle_since = asyncio.get_running_loop().time()
-        self._idle.setdefault(origin, deque()).append(connection)
+        idle = self._idle.get(origin)
+        if idle is None:
+            idle = self._idle[origin] = deque()
+        idle.append(connection)
 
     def sweep(self) -> None:
         """Abort exchanges that are past a limit, and drop connections that have idled too long."""
         now = asyncio.get_running_loop().time()
         for connection in list(self._active):
-            if limit := connection.limits.exceeded(now):
+            if limit := connection.exceeded(now):
                 connection.abort(UpstreamTimeout(limit))
         for idle in self._idle.values():
             while idle and (idle[0].closed or now - idle[0].idle_since > KEEP_IDLE_S):

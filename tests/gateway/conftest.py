@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,13 +59,19 @@ def run_dir() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+def serve_gateway(gateway: Gateway) -> AbstractAsyncContextManager[str]:
+    """``gateway`` on a real socket, with its own HTTP protocol; gives its base URL."""
+    app = App(gateway)
+    return serve(app, http=app.http_protocol)
+
+
 @asynccontextmanager
 async def run_gateway(run_dir: Path, engine: FakeEngine, engine_urls: list[str], **settings: Any) -> AsyncIterator[Served]:
     """A gateway that has polled keys and workers once."""
     dataproxy, journal = FakeDataProxy(list(KEYS)), FakeJournal()
     made = Settings(data_dir=run_dir, config_dir=run_dir / "config", engine_urls=tuple(engine_urls), **settings)
     gateway = create_gateway(made, journal)
-    async with dataproxy.serve(run_dir / "run" / "dataproxy.sock"), serve(App(gateway)) as url:
+    async with dataproxy.serve(run_dir / "run" / "dataproxy.sock"), serve_gateway(gateway) as url:
         await KeyPoller(gateway)()
         await WorkerPoller(gateway)()
         yield Served(url, gateway, journal, engine, dataproxy)

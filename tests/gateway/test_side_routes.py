@@ -5,14 +5,13 @@ import asyncio
 import pytest
 
 from dataproxy.keyfiles import KeyFiles
-from gateway.app import App, create_gateway
+from gateway.app import create_gateway
 from gateway.polling import KeyPoller, WorkerPoller
 from gateway.settings import Settings
 from router.workers import Health
 from tests.fakes.dataproxy import FakeDataProxy
 from tests.fakes.journal import FakeJournal
-from tests.fakes.serving import serve
-from tests.gateway.conftest import KEYS, Served
+from tests.gateway.conftest import KEYS, Served, serve_gateway
 from tests.gateway.sse import BODY, CHAT
 
 REWARD = {"target": "chatcmpl-1", "value": 1.0}
@@ -75,7 +74,7 @@ async def test_a_revoked_key_is_refused_after_the_next_poll(served):
 async def test_a_gateway_without_a_first_table_waits_for_it_then_says_503(run_dir):
     settings = Settings(data_dir=run_dir, config_dir=run_dir / "config", engine_urls=("http://127.0.0.1:1",), keys_wait_s=0.05)
     gateway = create_gateway(settings, FakeJournal())
-    async with serve(App(gateway)) as url:
+    async with serve_gateway(gateway) as url:
         served = Served(url, gateway, gateway.journal, None, None)
         async with served.client() as client:
             assert (await client.get("/ready")).status_code == 503
@@ -88,7 +87,7 @@ async def test_a_call_that_came_before_the_first_table_is_let_in_when_it_comes(r
     settings = Settings(data_dir=run_dir, config_dir=run_dir / "config", engine_urls=("http://127.0.0.1:1",), keys_wait_s=20)
     gateway = create_gateway(settings, FakeJournal())
     dataproxy = FakeDataProxy(KEYS)
-    async with serve(App(gateway)) as url:
+    async with serve_gateway(gateway) as url:
         served = Served(url, gateway, gateway.journal, None, dataproxy)
         async with served.client() as client:
             call = asyncio.ensure_future(client.get("/v1/models"))
@@ -137,6 +136,6 @@ async def test_metrics_count_what_happened(served):
 async def test_the_journal_is_flushed_when_the_gateway_stops(run_dir):
     settings = Settings(data_dir=run_dir, config_dir=run_dir / "config", engine_urls=("http://127.0.0.1:1",))
     gateway = create_gateway(settings, FakeJournal())
-    async with serve(App(gateway)):
+    async with serve_gateway(gateway):
         assert not gateway.journal.closed
     assert gateway.journal.closed

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import UpstreamLost, UpstreamTimeout, UpstreamUnreachable
 from gateway.upstream.fetch import Request, fetch
-from gateway.upstream.limits import Limits
+from gateway.upstream.limits import NO_LIMITS, Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
 
@@ -109,14 +109,22 @@ async def test_a_server_that_says_nothing_is_a_time_out_and_none_is_unreachable(
         await fetch(pool, Origin.parse(f"http://127.0.0.1:{unused_tcp_port}"), ASK, 5)
 
 
-def test_limits_count_from_start_first_byte_and_last_byte():
-    limits = Limits.starting(100.0, first_byte_s=5, idle_s=2, total_s=60)
-    assert (limits.exceeded(105.0), limits.exceeded(105.1)) == (None, "first_byte_timeout_s")
-    limits.touch(104.0)
-    assert (limits.exceeded(106.0), limits.exceeded(106.1)) == (None, "idle_timeout_s")
-    limits.suspend()
-    assert (limits.exceeded(159.0), limits.exceeded(160.1)) == (None, "total_timeout_s")
-    assert Limits().exceeded(math.inf) is None
+@pytest.mark.parametrize(
+    ("now", "heard", "paused", "exceeded"),
+    [
+        (105.0, math.inf, False, None),
+        (105.1, math.inf, False, "first_byte_timeout_s"),
+        (106.0, 104.0, False, None),
+        (106.1, 104.0, False, "idle_timeout_s"),
+        (159.0, 104.0, True, None),
+        (160.1, 160.0, False, "total_timeout_s"),
+        (160.1, 104.0, True, "total_timeout_s"),
+    ],
+)
+def test_limits_count_from_start_first_byte_and_last_byte(now, heard, paused, exceeded):
+    limits = Limits(first_byte_s=5, idle_s=2, total_s=60)
+    assert limits.exceeded(now, 100.0, heard, paused) == exceeded
+    assert NO_LIMITS.exceeded(1e12, 100.0, heard, paused) is None
 
 
 @pytest.mark.parametrize("url", ["https://a", "ftp://a", "a:1", "http://", "http://a/path"])

@@ -1,0 +1,157 @@
+"""An agent's connection: uvicorn's HTTP protocol, except that POSTs to hot paths never become ASGI calls.
+
+Rests on uvicorn's internals (pinned and tested, see docs/decisions/0007): the parser callbacks, ``cycle`` and ``pipeline``, in
+which an ``AgentCall`` takes a cycle's place, and ``flow``. Framing, chunked bodies and pipelining stay uvicorn's and httptools'.
+"""
+
+import asyncio
+import math
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from gateway.edge.agent_call import AgentCall
+from gateway.edge.routes import route
+from gateway.state import Gateway
+from gateway.upstream.connection import Headers
+
+
+class AgentConnection(HttpToolsProtocol):
+    """One connection of an agent. Time limits are checked by ``sweep``: there is no timer per request."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.gateway = gateway
+        self._deadline = math.inf
+        self._served: AgentCall | None = None
+
+    @property
+    def server_headers(self) -> Headers:
+        """What the server adds to every answer."""
+        return self.server_state.default_headers
+
+    def expect_within(self, limit_s: float) -> None:
+        """More bytes of the agent are due within ``limit_s``."""
+        self._deadline = self.loop.time() + limit_s
+
+    def expect_nothing(self) -> None:
+        """It is not the agent's turn."""
+        self._deadline = math.inf
+
+    def sweep(self, now: float) -> None:
+        """Deal with what is overdue at ``now``."""
+        if now < self._deadline:
+            return
+        self._deadline = math.inf
+        if self._served is not None:
+            self._served.overdue()
+        elif not self.transport.is_closing():
+            self.transport.close()  # kept alive long enough
+
+    def call_over(self, call: AgentCall) -> None:
+        """``call`` has been answered: go on with what was pipelined behind it, or wait for the next."""
+        self._served = None
+        self._deadline = math.inf
+        if not call.keep_alive:
+            self.server_state.total_requests += 1
+            if not self.transport.is_closing():
+                self.transport.close()
+        elif self.pipeline or self.transport.is_closing():
+            self.on_response_complete()
+        else:
+            self.server_state.total_requests += 1
+            self.flow.resume_reading()
+            self._deadline = self.loop.time() + self.timeout_keep_alive
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        super().connection_made(transport)
+        self.gateway.agents.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self.gateway.agents.discard(self)
+        if self._served is not None:
+            self._served.disconnected = True
+            self._served.agent_left()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        call = self._served
+        if call is not None:  # outside the parser, which takes what is raised inside it for bad input
+            call.proceed()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._served is not None:
+            self._served.paused()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._served is not None:
+            self._served.resumed()
+
+    # httptools callbacks
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        found = route(self.url) if self.parser.get_method() == b"POST" else None
+        if found is None:
+            self._to_asgi()
+            return
+        framed = self.parser.get_http_version() != "1.0"
+        call = AgentCall(self, *found, self.headers, framed and self.parser.should_keep_alive(), framed)
+        before = self.cycle
+        self.cycle = call  # type: ignore[assignment]  # it has what uvicorn reads of a cycle
+        if before is None or before.response_complete:
+            self._served = call
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((call, self.app))  # type: ignore[arg-type]
+
+    def on_body(self, body: bytes) -> None:
+        call = self.cycle
+        if isinstance(call, AgentCall):
+            call.on_body(body)
+        else:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        call = self.cycle
+        if isinstance(call, AgentCall):
+            call.complete = True
+        else:
+            super().on_message_complete()
+
+    def _to_asgi(self) -> None:
+        """Let uvicorn have the request whose head is here."""
+        url, headers = self.url, self.headers
+        self._deadline = math.inf
+        super().on_message_begin()
+        self.url = url
+        for name, value in headers:
+            super().on_header(name, value)
+        super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if not isinstance(cycle, AgentCall):
+            super()._start_asgi_task(cycle, app)
+            return
+        self._served = cycle
+        cycle.proceed()
