@@ -62,11 +62,12 @@ def other_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def sglang_engine(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
-    """Real SGLang, started as production starts it; its log is shown where it does not come up."""
+    """Real SGLang, started as production starts it, with a tool parser; its log is shown where it does not come up."""
     directory = tmp_path_factory.mktemp("engine")
     tap = directory / "tap.jsonl"
     tap.touch()
-    process, url = start_engine(tiny_model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)})
+    parser = ("--tool-call-parser", "hermes")  # SmolLM2's template names no tools, and `auto` would find none
+    process, url = start_engine(tiny_model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)}, *parser)
     try:
         yield RunningEngine(url, tiny_model_dir, tap)
     finally:
@@ -74,8 +75,8 @@ def sglang_engine(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory
         process.wait()
 
 
-def start_engine(model_dir: Path, log: Path, environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], str]:
-    """Start an engine and wait until it is ready; the process and its base URL."""
+def start_engine(model_dir: Path, log: Path, environment: dict[str, str], *extra: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start an engine, with `extra` launch arguments, and wait until it is ready; the process and its base URL."""
     port = free_port()
     arguments = ["--model-path", model_dir, "--port", port, "--served-model-name", MODEL_NAME, "--weight-version", FIRST_VERSION]
     env = {
@@ -85,7 +86,7 @@ def start_engine(model_dir: Path, log: Path, environment: dict[str, str]) -> tup
         **environment,
     }
     with log.open("wb") as output:
-        command = [sys.executable, "-m", "workers.inference", *map(str, arguments)]
+        command = [sys.executable, "-m", "workers.inference", *map(str, arguments), *extra]
         process = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + _START_LIMIT_S

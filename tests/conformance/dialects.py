@@ -11,6 +11,7 @@ from tests.conformance.answers import Answer
 
 QUESTION = "Tell me all you know about rivers, weirs and mills. " * 3
 
+_OBJECTS = ("chat.completion", "chat.completion.chunk", "text_completion", "response")
 _VARIES = re.compile(r'"(?:id|item_id|call_id)":"[^"]*"|"created(?:_at)?":\d+')
 
 
@@ -99,9 +100,7 @@ def ids(answer: Answer) -> set[str]:
     found = set()
     for _, document in events(answer):
         named = document.get("response") or document.get("message") or document
-        if named.get("object") in ("chat.completion", "chat.completion.chunk", "text_completion", "response"):
-            found.add(named["id"])
-        elif named.get("type") == "message":
+        if named.get("object") in _OBJECTS or named.get("type") == "message":
             found.add(named["id"])
     return found
 

@@ -80,7 +80,10 @@ class Recording:
 
     def _open(self, rid: str, model: str, obj: Any) -> Recorder:
         recorder = Recorder(rid, model, self._engine_version)
-        recorder.expect((obj.sampling_params or {}).get("n") or 1, _num_prompts(obj))
+        num_samples = (obj.sampling_params or {}).get("n", 1)
+        if num_samples < 1:  # SGLang samples for n = -1 and counts wrong
+            raise ValueError(f"n must be at least 1, got {num_samples}")
+        recorder.expect(num_samples, _num_prompts(obj))
         for own in (rid, *recorder.initial_rids):
             self._by_rid.setdefault(own, recorder)
         return recorder

@@ -1,9 +1,10 @@
 """What must reach the model whatever its chat template knows. For all dialects: they all render through the chat handler.
 
-Owns three repairs. Arguments of an earlier tool call that are not a JSON object go into the template as the text that they are
+Owns four repairs. Arguments of an earlier tool call that are not a JSON object go into the template as the text that they are
 (SGLang answers 400: a model that once wrote broken JSON could never go on). `developer` is `system` where the template has
 no word for it (most templates drop it without a sound). Several system messages become one, in order, where the template renders
-the first alone. Place in the path: step 1, before the prompt is rendered.
+the first alone. An assistant's message at the end stays the assistant's (SGLang makes it the user's). Place in the path: step 1,
+before the prompt is rendered.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ def around_process(original: Callable[..., Any], serving: Any, request: Any, is_
     """Give the template roles that it renders."""
     if repairing() is not None and request.input_ids is None and renders_by_template(serving):
         request.messages = for_template(request.messages, template_source(serving), serving.supports_inline_system)
+        is_open = request._format_add_generation_prompt is None and not request.continue_final_message
+        if is_open and request.messages and request.messages[-1].role == "assistant" and not request.messages[-1].prefix:
+            request._format_add_generation_prompt = True
     return original(serving, request, is_multimodal, **options)
 
 

@@ -24,8 +24,11 @@ async def around_handler(original: Callable[[Any, Any], Awaitable[Any]], request
 
 def describe(problems: Sequence[dict[str, Any]]) -> str:
     """The problems that lie deepest: of a union, those of the member that fits best."""
+    if problems and problems[0]["type"] == "json_invalid":
+        return f"the body is not JSON, at character {problems[0]['loc'][-1]}: {problems[0]['ctx']['error']}"
     depth = max((_depth(problem) for problem in problems), default=0)
     deepest = [problem for problem in problems if _depth(problem) == depth]
+    deepest = [problem for problem in deepest if problem["loc"][-1:] != ("role",)] or deepest  # forms of other roles
     unknown = [problem for problem in deepest if problem["loc"][-1:] == ("type",) and problem["type"] == "literal_error"]
     if unknown:
         return f"{_place(unknown[0])}: unsupported value {unknown[0].get('input')!r}"
