@@ -3,10 +3,20 @@
 The gateway's poller and its relay write it; ``router.choose`` reads it.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import blake2b
+from typing import Literal
+
+from router.ejection import Ejection
+from router.recent import RecentKeys
+
+Lane = Literal["stable", "canary"]
+_BACK_OFF_S = 1.0
+_MAX_BACK_OFF_S = 30.0
 
 
 class Health(IntEnum):
@@ -19,7 +29,10 @@ class Health(IntEnum):
 
 @dataclass(slots=True)
 class Worker:
-    """One inference worker.
+    """One inference worker. Times are in seconds of ``time.monotonic``.
+
+    ``external`` ones are proxies of other providers: no engine of ours, nothing to swap, no record. A ``draining`` one keeps the
+    affinity keys that it served of late and gets no new ones.
 
     Example:
         >>> worker = Worker("http://127.0.0.1:30000")
@@ -33,6 +46,29 @@ class Worker:
     models: frozenset[str] = field(default_factory=frozenset)
     max_running: int | None = None
     """Calls that it runs at once, by its own word; more would wait inside it. None: it does not say."""
+    num_elsewhere: int = 0
+    """Calls that it had from others than this process when it was last asked."""
+    kind: Literal["sglang", "external"] = "sglang"
+    lane: Lane = "stable"
+    draining: bool = False
+    busy_until: float = 0.0
+    ejection: Ejection = field(default_factory=Ejection)
+    recent: RecentKeys = field(default_factory=RecentKeys, repr=False)
+    hasher: blake2b = field(init=False, repr=False)
+    """Gives its rendezvous weights: copy it, add the key."""
+
+    def __post_init__(self) -> None:
+        self.hasher = blake2b(key=blake2b(self.url.encode(), digest_size=32).digest(), digest_size=8)
+
+    @property
+    def load(self) -> int:
+        """Calls that it holds, as far as anybody knows."""
+        return self.num_in_flight + self.num_elsewhere
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing but its load and the key decide on it, as with all workers most of the time."""
+        return not (self.health or self.draining or self.ejection.until or self.busy_until or self.lane != "stable")
 
     @contextmanager
     def serving(self) -> Iterator[None]:
@@ -42,6 +78,25 @@ class Worker:
             yield
         finally:
             self.num_in_flight -= 1
+
+    def answered(self, status: int, retry_after_s: float | None = None) -> None:
+        """It began an answer. 5xx counts against it; 429 and 503 ask to be spared for a while; other 4xx say nothing of it."""
+        if status < 400:
+            self.ejection.succeeded()
+        elif status in (429, 503):
+            wait_s = _BACK_OFF_S if retry_after_s is None else max(0.0, min(retry_after_s, _MAX_BACK_OFF_S))
+            self.busy_until = time.monotonic() + wait_s
+        elif status >= 500:
+            self.ejection.failed(time.monotonic())
+
+    def failed(self) -> None:
+        """It broke off, or took longer than it may."""
+        self.ejection.failed(time.monotonic())
+
+    def unreachable(self) -> None:
+        """No connection could be made: it is down until it is heard of again."""
+        self.health = Health.DOWN
+        self.ejection.failed(time.monotonic())
 
 
 def served_models(workers: list[Worker]) -> frozenset[str]:
