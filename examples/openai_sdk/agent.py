@@ -35,6 +35,10 @@ RESPONSE_TOOLS: Final[list[FunctionToolParam]] = [
 ]
 
 
+MAX_TOKENS: Final = 512
+"""Longest answer."""
+
+
 class Summary(BaseModel):
     """What is filed of a conversation."""
 
@@ -70,16 +74,23 @@ class ChatAgent:
         """What is filed of the conversation."""
         self._messages.append({"role": "user", "content": SUMMARY})
         answer = self._client.chat.completions.parse(
-            model=self._model, messages=self._messages, temperature=0, tools=CHAT_TOOLS, response_format=Summary
+            model=self._model,
+            messages=self._messages,
+            temperature=0,
+            max_completion_tokens=MAX_TOKENS,
+            tools=CHAT_TOOLS,
+            response_format=Summary,
         )
         print(f"  [{answer.id} {answer.choices[0].finish_reason}]")
         return answer.choices[0].message.parsed
 
     def _complete(self) -> ParsedChatCompletion[None]:
         if not self._stream:
-            return self._client.chat.completions.parse(model=self._model, messages=self._messages, temperature=0, tools=CHAT_TOOLS)
+            return self._client.chat.completions.parse(
+                model=self._model, messages=self._messages, temperature=0, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
+            )
         with self._client.chat.completions.stream(
-            model=self._model, messages=self._messages, temperature=0, tools=CHAT_TOOLS
+            model=self._model, messages=self._messages, temperature=0, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
         ) as stream:
             for event in stream:
                 if event.type == "content.delta":
@@ -116,9 +127,15 @@ class ResponsesAgent:
     def sum_up(self) -> Summary | None:
         """What is filed of the conversation."""
         response = self._client.responses.parse(
-            model=self._model, input=SUMMARY, previous_response_id=self._previous, instructions=SYSTEM, temperature=0,
-            tools=RESPONSE_TOOLS, text_format=Summary,
-        )  # fmt: skip
+            model=self._model,
+            input=SUMMARY,
+            previous_response_id=self._previous,
+            instructions=SYSTEM,
+            temperature=0,
+            max_output_tokens=MAX_TOKENS,
+            tools=RESPONSE_TOOLS,
+            text_format=Summary,
+        )
         print(f"  [{response.id} {response.status}]")
         return response.output_parsed
 
@@ -131,10 +148,17 @@ class ResponsesAgent:
                 previous_response_id=previous,
                 instructions=SYSTEM,
                 temperature=0,
+                max_output_tokens=MAX_TOKENS,
                 tools=RESPONSE_TOOLS,
             )
         with self._client.responses.stream(
-            model=self._model, input=items, previous_response_id=previous, instructions=SYSTEM, temperature=0, tools=RESPONSE_TOOLS
+            model=self._model,
+            input=items,
+            previous_response_id=previous,
+            instructions=SYSTEM,
+            temperature=0,
+            max_output_tokens=MAX_TOKENS,
+            tools=RESPONSE_TOOLS,
         ) as stream:
             for event in stream:
                 if event.type == "response.output_text.delta":

@@ -1,13 +1,14 @@
-"""A small model that knows a few conversations by heart, tool calls included, so that real agents get real tool loops out of real SGLang.
+"""A small model that knows a few conversations by heart, tool calls included: real agents get real tool loops out of real SGLang.
 
-Owns its weights, which are written down rather than trained, and the chat template (ChatML with Hermes' tool format, as Qwen2.5's).
-Whatever system prompt and tools stand before them, it goes on in `agent_conversations` as written there; to anything else it
-answers nothing. Its context is 131,072 tokens: Hermes Agent refuses less than 64,000.
+Owns its weights, which are written down rather than trained, and the chat template: ChatML with Hermes' tool format as Qwen2.5
+has it, but with calls spaced as SGLang's grammar for strict tools spaces them: strict or not, they are the same tokens. Whatever
+system prompt and tools stand before them, it goes on in `conversations` as written there; to anything else it answers nothing.
+Its context is 131,072 tokens: Hermes Agent refuses less than 64,000.
 
-One Llama layer suffices. The vector of a token is a constant and a code. Each head looks a fixed number of tokens back (its query is its
-key turned back by that many positions, so rotary embedding scores cos(offset error) and the right place wins) and puts the code that it
-finds there into a place of its own. Each neuron of the MLP knows the codes before one token of the conversations; where all agree,
-it writes that token's code, and the tied head reads it out.
+One Llama layer suffices. The vector of a token is a constant and a code. Each head looks a fixed number of tokens back: its query
+is its key turned back by that many positions, so rotary embedding scores cos(error of the offset) and the right place wins. It
+puts the code that it finds there into a place of its own. Each neuron of the MLP knows the codes before one token of the
+conversations; where all agree, it writes that token's code, and the tied head reads it out.
 """
 
 import hashlib
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 
 from deploy.paths import cache_dir
-from tests.e2e.agent_conversations import CONVERSATIONS, Message
+from tests.e2e.agents.conversations import CONVERSATIONS, Message
 from workers.inference.model import make_tiny
 
 # isort: split
@@ -32,7 +33,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast 
 OFFSETS: Final = (0, 1, 2, 3, 4, 5, 6, 7, 9, 11, 13, 16, 20, 24, 28, 32)
 """How many tokens back each head looks."""
 
-_TEMPLATE: Final = Path(__file__).with_name("agent_template.jinja")
+_TEMPLATE: Final = Path(__file__).with_name("template.jinja")
 _CODE: Final = 24
 _HEAD: Final = 32
 _HIDDEN: Final = 416
@@ -76,7 +77,8 @@ def _make(directory: Path) -> None:
     known: dict[tuple[tuple[int, int], ...], int] = {}
     for habit in habits:
         if known.setdefault(tuple(habit.before.items()), habit.next_id) != habit.next_id:
-            raise ValueError(f"two conversations part after {tokenizer.decode(reversed(habit.before.values()))!r}: the heads must see farther back")
+            seen = tokenizer.decode(list(reversed(habit.before.values())))
+            raise ValueError(f"two conversations part after {seen!r}: the heads must see farther back")
     model = LlamaForCausalLM(
         LlamaConfig(
             vocab_size=len(tokenizer), hidden_size=_HIDDEN, intermediate_size=len(known) + 1, num_hidden_layers=1,

@@ -1,6 +1,7 @@
-"""What the agents' model knows by heart, and what the tests expect: the conversations of the examples, in the form of chat messages.
+"""What the agents' model knows by heart, and what the tests expect: the examples' conversations, in the form of chat messages.
 
-Tool results are written as the examples' own tools (and Hermes') write them: a changed byte there leaves the model without an answer.
+Tool results are written as the examples' own tools and Hermes' write them: a changed byte there leaves the model without an
+answer.
 """
 
 import json
@@ -55,7 +56,7 @@ INBOX: list[Message] = [
     calls(("terminal", {"command": "echo 3 tickets > count.txt && cat count.txt"})),
     tool({"output": "3 tickets", "exit_code": 0, "error": None}),
     assistant("It is noted."),
-    user("Thank you. Is anything left to do?"),
+    user("Thank you. Anything left?"),
     assistant("No, that was all."),
 ]
 """examples/hermes."""
