@@ -1,6 +1,7 @@
 """Every route but the hot one, on FastAPI: models, feedback, health, readiness, metrics. Errors in the path's form."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,8 @@ from gateway.bodies import read_body
 from gateway.dialects.forms import form_of
 from gateway.errors import ClientLeft, Refused
 from gateway.feedback import relay_feedback
+from gateway.fleet.learn import show
+from gateway.fleet.routes import add_fleet
 from gateway.headers import agent_headers, credential, header
 from gateway.models import list_models
 from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, repeat, sweep
@@ -23,11 +26,12 @@ from gateway.stored import add_stored
 
 def create_api(gateway: Gateway) -> FastAPI:
     """The routes of ``gateway``; its lifespan runs the pollers and, at the end, flushes the journal."""
+    poller = WorkerPoller(gateway)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as group:
-            actions = ((KeyPoller(gateway), POLL_S), (WorkerPoller(gateway), POLL_S), (lambda: sweep(gateway), SWEEP_S))
+            actions = ((KeyPoller(gateway), POLL_S), (poller, POLL_S), (lambda: sweep(gateway), SWEEP_S))
             tasks = [group.create_task(repeat(action, interval_s)) for action, interval_s in actions]
             try:
                 yield
@@ -42,6 +46,7 @@ def create_api(gateway: Gateway) -> FastAPI:
     api = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     _add_calls(api, gateway)
     add_stored(api, gateway)
+    add_fleet(api, gateway, poller.register, poller.follow)
     _add_operations(api, gateway)
     _add_errors(api)
     return api
@@ -81,9 +86,9 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
 
     @api.get("/metrics")
     async def metrics() -> Response:
+        gateway.metrics.set("headrace_gateway_waiting", gateway.admission.num_waiting)
         for worker in gateway.workers:
-            gateway.metrics.set("headrace_gateway_in_flight", worker.num_in_flight, "worker", worker.url)
-            gateway.metrics.set("headrace_gateway_worker_health", worker.health, "worker", worker.url)
+            show(gateway.metrics, worker, time.monotonic())
         return PlainTextResponse(gateway.metrics.render(), media_type="text/plain; version=0.0.4")
 
 

@@ -18,6 +18,7 @@ from gateway.state import Gateway
 from gateway.upstream.limits import Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
+from router.choose import Routing
 from router.workers import Worker
 
 _SESSION_PREFIX = "/s/"
@@ -44,6 +45,7 @@ def create_gateway(settings: Settings, journal: ExchangeJournal) -> Gateway:
         origins={url: Origin.parse(url) for url in settings.engine_urls},
         dataproxy=Origin.unix(data_dir / "run" / "dataproxy.sock"),
         admission=Admission(Board(data_dir / "gateway"), queue_bounds(settings)),
+        routing=Routing(settings.routing, settings.canary_per_mille),
         limits=Limits(settings.first_byte_timeout_s, settings.idle_timeout_s, settings.total_timeout_s),
     )
 

@@ -33,6 +33,12 @@ def agent_headers(engine: Headers) -> Headers:
     return [header for header in engine if header[0] not in _NOT_TO_AGENT]
 
 
+def retry_after_s(engine: Headers) -> float | None:
+    """The seconds that ``retry-after`` asks for; None without one, or with a date."""
+    value = header(engine, b"retry-after")
+    return float(value) if value.isdigit() and len(value) < 9 else None
+
+
 def header(headers: Headers, name: bytes) -> bytes:
     """The first value of ``name`` (lower-case), or empty."""
     for key, value in headers:

@@ -3,41 +3,60 @@
 from collections import Counter
 
 _HELP = {
-    "headrace_gateway_calls_total": ("counter", "Chat calls by HTTP status."),
-    "headrace_gateway_deliveries_total": ("counter", "Chat calls that reached an engine, by how they ended."),
+    "headrace_gateway_calls_total": ("counter", "Calls by HTTP status; 499: the agent left first."),
+    "headrace_gateway_deliveries_total": ("counter", "Calls that reached an engine, by how they ended."),
     "headrace_gateway_refused_total": ("counter", "Calls refused by the gateway, by code."),
     "headrace_gateway_upstream_failures_total": ("counter", "Failed tries by worker."),
     "headrace_gateway_first_byte_seconds_sum": ("counter", "Seconds from a call's start to the engine's first byte, summed."),
     "headrace_gateway_first_byte_seconds_count": ("counter", "Calls in headrace_gateway_first_byte_seconds_sum."),
-    "headrace_gateway_in_flight": ("gauge", "Calls on each worker."),
+    "headrace_gateway_waiting": ("gauge", "Calls in the fair queue."),
+    "headrace_gateway_in_flight": ("gauge", "Calls of this process on each worker."),
+    "headrace_gateway_worker_elsewhere": ("gauge", "Calls of others on each worker when it was last asked."),
     "headrace_gateway_worker_health": ("gauge", "0 ready, 1 waiting, 2 down."),
+    "headrace_gateway_worker_draining": ("gauge", "1 while a worker gets no new sessions."),
+    "headrace_gateway_worker_ejected": ("gauge", "1 while a worker is left out for its failures."),
     "headrace_gateway_key_table_age_seconds": ("gauge", "Seconds since the key table was last confirmed."),
+    "headrace_engine_weight_version": ("gauge", "1 for the version that each engine serves."),
+    "headrace_engine_aborted_total": ("counter", "Requests that the engine aborted, as it tells."),
+    "headrace_engine_turns_extended_total": ("counter", "Turns whose prompt extended an earlier one by ids, as the engine tells."),
+    "headrace_engine_turns_rendered_total": ("counter", "Turns that the engine rendered anew, by reason."),
 }
 
 
 class Metrics:
-    """Values by (name, label, label value); an unlabelled one has empty strings."""
+    """Values by name and labels, which come as ``label, value, label, value, …``."""
 
     def __init__(self) -> None:
-        self._values: Counter[tuple[str, str, str]] = Counter()
+        self._values: Counter[tuple[str, ...]] = Counter()
 
     def add(self, name: str, label: str = "", value: str = "", amount: float = 1) -> None:
         """Count ``amount`` on a counter."""
         self._values[name, label, value] += amount  # type: ignore[assignment]  # Counter also sums floats
 
-    def set(self, name: str, amount: float, label: str = "", value: str = "") -> None:
-        """Set a gauge."""
-        self._values[name, label, value] = amount  # type: ignore[assignment]
+    def set(self, name: str, amount: float, *labels: str) -> None:
+        """Set a gauge, or a counter that somebody else counts."""
+        self._values[name, *(labels or ("", ""))] = amount  # type: ignore[assignment]
 
-    def render(self) -> str:
-        """The exposition text."""
+    def clear(self, name: str, value: str) -> None:
+        """Forget what ``name`` has under the first label ``value``; every name if ``name`` is empty."""
+        for key in [key for key in self._values if key[2] == value and name in ("", key[0])]:
+            del self._values[key]
+
+    def render(self, process: str = "") -> str:
+        """The exposition text; ``process`` is a label on every line, where several processes answer as one."""
         lines: list[str] = []
+        common = ("process", process) if process else ()
         for name, (kind, text) in _HELP.items():
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-            for (other, label, value), amount in sorted(self._values.items()):
-                if other == name:
-                    lines.append(f"{name}{{{label}={_quote(value)}}} {amount}" if label else f"{name} {amount}")
+            for key, amount in sorted(self._values.items()):
+                if key[0] == name:
+                    lines.append(f"{name}{_labels((*key[1:], *common))} {float(amount) if amount % 1 else int(amount)}")
         return "\n".join(lines) + "\n"
+
+
+def _labels(pairs: tuple[str, ...]) -> str:
+    named = [f"{label}={_quote(value)}" for label, value in zip(pairs[::2], pairs[1::2], strict=True) if label]
+    return "{" + ",".join(named) + "}" if named else ""
 
 
 def _quote(value: str) -> str:

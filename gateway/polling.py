@@ -6,13 +6,17 @@ A failed refresh keeps what is known; it is logged once when it begins and once 
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from gateway.errors import UpstreamError
+from gateway.fleet.follow import Follower
+from gateway.fleet.learn import ask, learn_models, learn_more
+from gateway.fleet.register import Register
 from gateway.state import Gateway
-from gateway.upstream.fetch import Fetched, Request, fetch
+from gateway.upstream.fetch import Request, fetch
 from router.workers import Health, Worker
 
 log = logging.getLogger(__name__)
@@ -20,24 +24,6 @@ log = logging.getLogger(__name__)
 POLL_S = 1.0
 SWEEP_S = 0.25
 _MAX_FAILURES = 3
-
-
-class _Model(msgspec.Struct):
-    id: str
-
-
-class _ModelList(msgspec.Struct):
-    data: list[_Model]
-
-
-class _Load(msgspec.Struct):
-    num_running_reqs: int = 0
-    num_waiting_reqs: int = 0
-    max_running_requests: int = 0
-
-
-class _Loads(msgspec.Struct):
-    loads: list[_Load] = []
 
 
 async def refresh_keys(gateway: Gateway) -> None:
@@ -80,10 +66,13 @@ class WorkerPoller:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._failures = dict.fromkeys(gateway.origins, 0)
+        self._failures: Counter[str] = Counter()
+        self.register = Register(gateway.settings.data_dir.expanduser() / "gateway")
+        self.follow = Follower(gateway, self.register)
 
     async def __call__(self) -> None:
         """One round over all workers, at once."""
+        self.follow(time.time())
         async with asyncio.TaskGroup() as group:
             for worker in self._gateway.workers:
                 group.create_task(self._check(worker))
@@ -92,10 +81,9 @@ class WorkerPoller:
     async def _check(self, worker: Worker) -> None:
         before = worker.health
         try:
-            ready = await self._get(worker, "/ready")
+            ready = await ask(self._gateway, worker, "/ready")
             if not worker.models or before is Health.DOWN:
-                await self._learn_models(worker)
-            await self._learn_load(worker)
+                await learn_models(self._gateway, worker)
         except (UpstreamError, msgspec.DecodeError) as error:
             self._failures[worker.url] += 1
             if self._failures[worker.url] >= _MAX_FAILURES:
@@ -110,21 +98,8 @@ class WorkerPoller:
             worker.health = Health.WAITING
         if before is not worker.health:
             log.info("worker is %s worker=%s", worker.health.name.lower(), worker.url)
-
-    async def _get(self, worker: Worker, path: str) -> Fetched:
-        gateway = self._gateway
-        return await fetch(gateway.pool, gateway.origins[worker.url], Request("GET", path, []), gateway.settings.control_timeout_s)
-
-    async def _learn_load(self, worker: Worker) -> None:
-        """How many it runs and may run, over its ranks; an engine without ``/v1/loads`` is taken at the setting's word."""
-        answer = await self._get(worker, "/v1/loads?include=core")
-        loads = msgspec.json.decode(answer.body, type=_Loads).loads if answer.status == 200 else []
-        most = sum(load.max_running_requests for load in loads)
-        worker.max_running = most or self._gateway.settings.worker_max_running
-
-    async def _learn_models(self, worker: Worker) -> None:
-        answer = await self._get(worker, "/v1/models")
-        worker.models = frozenset(model.id for model in msgspec.json.decode(answer.body, type=_ModelList).data)
+        if silent := await learn_more(self._gateway, worker):
+            log.debug("worker does not tell its load worker=%s: %s", worker.url, silent)
 
 
 async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> None:

@@ -12,17 +12,18 @@ from enum import Enum, auto
 from typing import Protocol
 
 from dataproxy.capture.records import Delivery
+from dataproxy.capture.usage import num_tokens
 from gateway.admission import Ticket
 from gateway.call import Call, now_us
 from gateway.errors import GatewayError, Refused, UpstreamLost, UpstreamTimeout, UpstreamUnreachable
 from gateway.exchange import Exchange
-from gateway.headers import engine_request
+from gateway.headers import engine_request, retry_after_s
 from gateway.placement import note_moved
 from gateway.record import StreamSplitter, split_json
 from gateway.state import Gateway
 from gateway.stop import stop_generation
 from gateway.upstream.connection import Connection, Head, Headers
-from router.workers import Health, Worker
+from router.workers import Worker
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Relay:
         self._delivery: Delivery = "complete"
         self._rest = b""
         self._stopped: asyncio.Future[None] | None = None
+        self._num_tokens: int | None = 0
 
     def start(self) -> None:
         """Begin to record, and ask the first worker.
@@ -114,7 +116,7 @@ class Relay:
             connection = await self._gateway.pool.connect(self._gateway.origins[worker.url])
         except UpstreamUnreachable:
             if self._phase is Phase.ASKING:
-                worker.health = Health.DOWN
+                worker.unreachable()
                 self._next_after_failure(worker)
             return
         if self._phase is Phase.ASKING:
@@ -123,7 +125,7 @@ class Relay:
             self._gateway.pool.release(connection, self._gateway.origins[worker.url])
 
     def _ask(self, worker: Worker, connection: Connection, *, reused: bool) -> None:
-        self._connection, self._reused = connection, reused
+        self._connection, self._reused, self._num_tokens = connection, reused, None
         request = engine_request(self._call, self._gateway.origins[worker.url].host)
         connection.start(request, self, self._gateway.limits)
 
@@ -142,6 +144,8 @@ class Relay:
         metrics.add("headrace_gateway_first_byte_seconds_count")
         self._phase, self._head = Phase.PASSING, head
         self._exchange.status = head.status
+        if self._worker is not None:
+            self._worker.answered(head.status, retry_after_s(head.headers) if head.status >= 400 else None)
         if call.dialect.keeps_answers and self._worker is not None:
             note_moved(self._gateway, call.event_id, self._worker.url)
         if head.get(b"content-type").startswith(b"text/event-stream"):
@@ -166,10 +170,14 @@ class Relay:
             body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
             self._rest, record = split_json(body)
         self._delivery = "complete" if self._head.status < 400 else "engine_error"
+        if self._ticket is not None and self._ticket.counts_tokens:
+            self._num_tokens = num_tokens(record) if self._delivery == "complete" else 0
         self._exchange.finish(self._delivery, self._rest, record, "", self._durable)
 
     def on_lost(self, error: GatewayError) -> None:
         self._let_go()
+        if self._worker is not None and not (self._reused and isinstance(error, UpstreamLost) and not error.answered):
+            self._worker.failed()
         if isinstance(error, UpstreamTimeout):
             text = f"{error}; ask for less, or raise the gateway's {error.limit}"
             self._fail("aborted", Refused(504, "engine_timeout", text), str(error))
@@ -235,7 +243,7 @@ class Relay:
         self._gateway.metrics.add("headrace_gateway_deliveries_total", "delivery", self._delivery)
         self._gateway.running.discard(self)
         if self._ticket is not None:
-            self._gateway.admission.leave(self._ticket)
+            self._gateway.admission.leave(self._ticket, self._num_tokens)
         if self._stopped is not None:
             self._stopped.set_result(None)
 

@@ -2,11 +2,12 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated
 
 from annotated_types import Gt
-from pydantic import Field
+from pydantic import Field, IPvAnyNetwork
 from pydantic_settings import (
     BaseSettings,
     CliSettingsSource,
@@ -14,6 +15,8 @@ from pydantic_settings import (
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
+
+from router.choose import Policy
 
 ENV_PREFIX = "HEADRACE_GATEWAY_"
 CONFIG_FILE = f"{ENV_PREFIX}CONFIG_FILE"
@@ -65,6 +68,12 @@ class Settings(BaseSettings):
     """Most calls that one tenant runs at once; more wait. None: no limit."""
     worker_max_running: int | None = Field(None, ge=1)
     """Calls that a worker runs at once where it does not say so itself; more wait in the fair queue. None: no limit."""
+    routing: Policy = "affinity"
+    """How calls are spread over workers: affinity, least-loaded or round-robin."""
+    canary_per_mille: int = Field(0, ge=0, le=1000)
+    """Share of the sessions that go to workers of the canary lane; the register of workers may say otherwise."""
+    worker_ranges: tuple[IPvAnyNetwork, ...] = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+    """Where registered workers may lie, as a JSON list of networks. Metadata services and link-local addresses never may."""
     drain_timeout_s: int = Field(30, ge=1)
     """How long running answers may go on after SIGTERM."""
     user_is_session: bool = False

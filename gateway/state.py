@@ -14,6 +14,7 @@ from gateway.settings import Settings
 from gateway.upstream.limits import Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
+from router.choose import Routing
 from router.workers import Health, Worker
 
 
@@ -52,6 +53,7 @@ class Gateway:
     dataproxy: Origin
     admission: Admission
     limits: Limits
+    routing: Routing = field(default_factory=Routing)
     metrics: Metrics = field(default_factory=Metrics)
     moved: dict[str, str] = field(default_factory=dict)
     agents: set[Swept] = field(default_factory=set)

@@ -51,4 +51,4 @@ def _choose(gateway: Gateway, identity: Identity, affinity: bytes, request: Agen
     if previous := request.text("previous_response_id"):
         worker = holder(gateway, identity.tenant, previous)
         return [] if worker.health is Health.DOWN else [worker]
-    return choose(affinity, request.model, gateway.workers)
+    return choose(affinity, request.model, gateway.workers, gateway.routing)

@@ -62,7 +62,7 @@ def test_no_worker_gets_more_than_the_bound_however_the_keys_fall(count, num_cal
 @given(st.lists(st.integers(0, 20), min_size=4, max_size=4), st.integers(0, 1000), st.sampled_from(KEYS))
 def test_replicas_that_see_the_same_loads_agree(loads, share, key):
     def replica():
-        able = fleet(3) + [Worker("http://10.0.1.1:1", Health.READY, models=MODELS, lane="canary")]
+        able = [*fleet(3), Worker("http://10.0.1.1:1", Health.READY, models=MODELS, lane="canary")]
         for worker, load in zip(able, loads, strict=True):
             worker.num_elsewhere = load
         return [worker.url for worker in choose(key, "m", able, Routing(canary_per_mille=share))]

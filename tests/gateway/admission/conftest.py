@@ -22,9 +22,7 @@ class Clock:
 
 def caller(key_id: str = "k", tenant: str = "t", **limits: int) -> Identity:
     """Who calls with ``key_id``; without ``limits`` the key has none."""
-    return Identity(
-        key_id, tenant, "desk", "agent", frozenset(), True, None, b"salt", KeyLimits(**limits) if limits else None
-    )
+    return Identity(key_id, tenant, "desk", "agent", frozenset(), True, None, b"salt", KeyLimits(**limits) if limits else None)
 
 
 def fleet(capacity: int | None, health: Health = Health.READY) -> list[Worker]:

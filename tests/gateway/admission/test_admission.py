@@ -85,7 +85,9 @@ async def test_a_tenants_calls_count_together(make):
     assert admission.try_enter(caller("d", "other"), 1, "m")
 
 
-@pytest.mark.parametrize(("bounds", "whose"), [({"max_waiting": 2}, "too many calls wait"), ({"max_waiting_per_key": 2}, "of this key")])
+@pytest.mark.parametrize(
+    ("bounds", "whose"), [({"max_waiting": 2}, "too many calls wait"), ({"max_waiting_per_key": 2}, "of this key")]
+)
 async def test_a_full_queue_refuses_with_a_time_to_come_back(make, bounds, whose):
     admission = make(capacity=1, **bounds)
     ticket = admission.try_enter(caller(), 1, "m")

@@ -44,7 +44,8 @@ sys.stdin.read()
 
 
 def start(code, directory):
-    process = subprocess.Popen([sys.executable, "-c", code, str(directory)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command, pipe = [sys.executable, "-c", code, str(directory)], subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
     process.stdout.readline()
     return process
 

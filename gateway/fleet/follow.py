@@ -1,0 +1,83 @@
+"""Makes the register hold in this process: workers come and go, drain, change lanes. Called once a poll, and after each change."""
+
+import logging
+import mmap
+import os
+from pathlib import Path
+
+import msgspec
+
+from gateway.fleet.register import Entry, Register, Registered, id_of
+from gateway.state import Gateway
+from gateway.upstream.origin import Origin
+from router.recent import NUM_BYTES, RecentKeys
+from router.workers import Worker
+
+log = logging.getLogger(__name__)
+
+
+class Follower:
+    """Keeps ``gateway.workers`` in step with the settings and the register."""
+
+    def __init__(self, gateway: Gateway, register: Register) -> None:
+        self._gateway = gateway
+        self._register = register
+        self._directory = gateway.settings.data_dir.expanduser() / "gateway"
+        self._stamp: tuple[int, int, int] | None = None
+        self._expires_at: float | None = None
+        for worker in gateway.workers:
+            worker.recent = self._recent(worker.url)
+
+    def __call__(self, now: float) -> None:
+        """Look, and change what must change; ``now`` is UTC seconds."""
+        stamp = self._register.stamp()
+        if stamp == self._stamp and (self._expires_at is None or now < self._expires_at):
+            return
+        try:
+            registered = self._register.read()
+        except msgspec.DecodeError as error:
+            log.error("the register of workers cannot be read, what is known stays: %s", error)
+            self._stamp = stamp
+            return
+        self._stamp = stamp
+        self._expires_at = min((e.expires_at for e in registered.workers if e.expires_at is not None), default=None)
+        self._apply(registered)
+
+    def _apply(self, registered: Registered) -> None:
+        gateway, settings = self._gateway, self._gateway.settings
+        entries = {entry.url: entry for entry in registered.workers if entry.url not in settings.engine_urls}
+        known = {worker.url: worker for worker in gateway.workers}
+        for url, entry in entries.items():
+            gateway.origins[url] = Origin(entry.host, entry.address, entry.port)
+            if url not in known:
+                known[url] = Worker(url, kind=entry.kind, recent=self._recent(url))
+                log.info("worker is registered worker=%s lane=%s", url, entry.lane)
+            known[url].lane = entry.lane
+        for url in [url for url in known if url not in entries and url not in settings.engine_urls]:
+            del known[url]  # its origin stays for the calls that are still on it
+            gateway.metrics.clear("", url)
+            log.info("worker is removed worker=%s", url)
+        for worker in known.values():
+            worker.draining = id_of(worker.url) in registered.draining
+        gateway.workers[:] = known.values()
+        share = registered.canary_per_mille
+        gateway.routing.canary_per_mille = settings.canary_per_mille if share is None else share
+
+    def _recent(self, url: str) -> RecentKeys:
+        """The filter of recent keys that all gateway processes of this machine share."""
+        return RecentKeys(_mapped(self._directory / f"recent-{id_of(url)}"))
+
+
+def _mapped(path: Path) -> memoryview:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(file, NUM_BYTES)
+        return memoryview(mmap.mmap(file, NUM_BYTES))
+    finally:
+        os.close(file)
+
+
+def entry_of(url: str, origin: Origin, **fields: object) -> Entry:
+    """The entry of a worker whose address was checked."""
+    return msgspec.convert({"url": url, "host": origin.host, "address": origin.address, "port": origin.port, **fields}, Entry)

@@ -1,0 +1,181 @@
+"""The operator's routes: register, renew, drain and remove workers, and share sessions out to the canary lane. Operators only.
+
+An operator is an admin whose key belongs to no tenant: a worker serves every tenant, so no tenant's admin may bring one in.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+
+from gateway.bodies import read_body
+from gateway.errors import Refused
+from gateway.fleet.addresses import Network, checked_origin
+from gateway.fleet.follow import Follower, entry_of
+from gateway.fleet.register import Change, Register, id_of
+from gateway.headers import credential, header
+from gateway.state import Gateway
+from router.workers import Lane, Worker
+
+T = TypeVar("T")
+_MAX_BODY_BYTES = 64 << 10
+
+
+class NewWorker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask for a worker. With ``ttl_s`` it must be renewed (by the same call) within that time."""
+
+    url: str
+    lane: Lane = "stable"
+    ttl_s: Annotated[float, msgspec.Meta(gt=0, le=86400)] | None = None
+    kind: Literal["sglang", "external"] = "sglang"
+
+
+class Lanes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The share of the canary lane."""
+
+    canary_per_mille: Annotated[int, msgspec.Meta(ge=0, le=1000)]
+
+
+class WorkerView(msgspec.Struct, frozen=True):
+    """A worker as operators see it. ``drained``: it is draining, runs nothing, and no session of it is recent."""
+
+    id: str
+    url: str
+    lane: str
+    kind: str
+    source: Literal["settings", "registered"]
+    health: str
+    models: list[str]
+    in_flight: int
+    elsewhere: int
+    max_running: int | None
+    draining: bool
+    drained: bool
+    ejected: bool
+
+
+def add_fleet(api: FastAPI, gateway: Gateway, register: Register, follower: Follower) -> None:
+    """Add the routes of ``gateway`` to ``api``."""
+    routes = FleetRoutes(gateway, register, follower)
+    api.add_api_route("/v1/workers", routes.show, methods=["GET"])
+    api.add_api_route("/v1/workers", routes.add, methods=["POST"])
+    api.add_api_route("/v1/workers/{worker_id}", routes.remove, methods=["DELETE"])
+    api.add_api_route("/v1/workers/{worker_id}/drain", routes.drain, methods=["POST"])
+    api.add_api_route("/v1/workers/{worker_id}/drain", routes.undrain, methods=["DELETE"])
+    api.add_api_route("/v1/lanes", routes.share, methods=["PUT"])
+
+
+class FleetRoutes:
+    """The handlers."""
+
+    def __init__(self, gateway: Gateway, register: Register, follower: Follower) -> None:
+        self._gateway = gateway
+        self._register = register
+        self._follower = follower
+        self._allowed: tuple[Network, ...] = gateway.settings.worker_ranges
+
+    async def show(self, request: Request) -> Response:
+        """Every worker that this process knows."""
+        await self._require_operator(request)
+        return _json({"workers": [self._view(worker) for worker in self._gateway.workers], **self._lanes()})
+
+    async def add(self, request: Request) -> Response:
+        """Register a worker, or renew it: 201 or 200."""
+        await self._require_operator(request)
+        new = await self._read(request, NewWorker)
+        url, origin = await checked_origin(new.url, self._allowed)
+        if url in self._gateway.settings.engine_urls:
+            raise Refused(409, "worker_in_settings", "this worker is in the gateway's settings already", param="url")
+        expires_at = None if new.ttl_s is None else time.time() + new.ttl_s
+        entry = entry_of(url, origin, lane=new.lane, kind=new.kind, expires_at=expires_at)
+        is_new = await self._change(lambda change: change.put(entry))
+        return _json(self._view(self._known(id_of(url))), 201 if is_new else 200)
+
+    async def remove(self, request: Request, worker_id: str) -> Response:
+        """Take a worker out; calls that it runs go on."""
+        await self._require_operator(request)
+        if self._view(self._known(worker_id)).source == "settings":
+            raise Refused(409, "worker_in_settings", "this worker is in the gateway's settings; drain it, or take it out there")
+        await self._change(lambda change: change.remove(worker_id))
+        return _json({"id": worker_id, "removed": True})
+
+    async def drain(self, request: Request, worker_id: str) -> Response:
+        """No new sessions for a worker; those that it has stay until they are idle."""
+        return await self._drain(request, worker_id, on=True)
+
+    async def undrain(self, request: Request, worker_id: str) -> Response:
+        """End a drain."""
+        return await self._drain(request, worker_id, on=False)
+
+    async def share(self, request: Request) -> Response:
+        """Set the share of the canary lane."""
+        await self._require_operator(request)
+        lanes = await self._read(request, Lanes)
+        await self._change(lambda change: change.share(lanes.canary_per_mille))
+        return _json(self._lanes())
+
+    async def _drain(self, request: Request, worker_id: str, *, on: bool) -> Response:
+        await self._require_operator(request)
+        self._known(worker_id)
+        await self._change(lambda change: change.drain(worker_id, on))
+        return _json(self._view(self._known(worker_id)))
+
+    async def _change(self, edit: Callable[[Change], T]) -> T:
+        """Write, then let it hold here; the other processes see it at their next poll."""
+
+        def write() -> T:
+            with self._register.changing() as change:
+                return edit(change)
+
+        result = await asyncio.to_thread(write)
+        self._follower(time.time())
+        return result
+
+    async def _require_operator(self, request: Request) -> None:
+        identity = await self._gateway.keys.holder(credential(request.scope["headers"]))
+        if identity.role != "admin" or identity.tenant:
+            raise Refused(
+                403, "operator_required", "only the operator's key may do this (admin.key in the configuration directory)"
+            )
+
+    async def _read(self, request: Request, type_: type[T]) -> T:
+        headers, timeout_s = request.scope["headers"], self._gateway.settings.body_timeout_s
+        length, encoding = header(headers, b"content-length"), header(headers, b"content-encoding")
+        body = await read_body(request.receive, length, encoding, _MAX_BODY_BYTES, timeout_s)
+        try:
+            return msgspec.json.decode(body, type=type_)
+        except msgspec.DecodeError as error:
+            raise Refused(400, "invalid_request", f"the body is not what this call takes: {error}") from error
+
+    def _known(self, worker_id: str) -> Worker:
+        for worker in self._gateway.workers:
+            if id_of(worker.url) == worker_id:
+                return worker
+        raise Refused(404, "worker_not_found", "no worker has this id; GET /v1/workers lists them")
+
+    def _lanes(self) -> dict[str, int]:
+        return {"canary_per_mille": self._gateway.routing.canary_per_mille}
+
+    def _view(self, worker: Worker) -> WorkerView:
+        return WorkerView(
+            id=id_of(worker.url),
+            url=worker.url,
+            lane=worker.lane,
+            kind=worker.kind,
+            source="settings" if worker.url in self._gateway.settings.engine_urls else "registered",
+            health=worker.health.name.lower(),
+            models=sorted(worker.models),
+            in_flight=worker.num_in_flight,
+            elsewhere=worker.num_elsewhere,
+            max_running=worker.max_running,
+            draining=worker.draining,
+            drained=worker.draining and not worker.load and worker.recent.empty,
+            ejected=worker.ejection.holds(time.monotonic()),
+        )
+
+
+def _json(value: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, media_type="application/json")
