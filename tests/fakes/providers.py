@@ -1,4 +1,4 @@
-"""Scripted model providers, spoken to by whoever thinks that they are OpenAI or Anthropic. No model: the last user's text comes back.
+"""Scripted model providers, spoken to by whoever takes them for OpenAI or Anthropic. No model: the last user's text comes back.
 
 A model called ``fail-<status>`` answers that status in the provider's form of an error.
 """
