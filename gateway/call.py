@@ -1,24 +1,22 @@
 """One admitted call: who, which session, what is asked, and under which ids it is known."""
 
 import time
-from dataclasses import dataclass, field
+
+import msgspec
 
 from dataproxy.capture.records import Delivery, RequestHalf, ResponseHalf
 from gateway.dialects import Dialect
 from gateway.keys import Identity
 from gateway.parsing import AgentRequest
 from gateway.sessions import Session
-from gateway.upstream.connection import Headers
 from router.workers import Worker
 
-_RECORDED_HEADERS = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count"))
 
-
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """``completion_id`` is the engine's request id and the agent's ``id``, empty where nothing is generated.
 
-    ``workers`` are those that may serve it, best first; ``first_byte_us`` is 0 until the engine answers.
+    ``forwarded`` are header lines for the engine. ``workers`` are those that may serve it, best first. ``first_byte_us`` is 0 until
+    the engine answers. A struct like others on this path: it is made three times as fast as a dataclass.
     """
 
     event_id: str
@@ -27,9 +25,10 @@ class Call:
     session: Session
     request: AgentRequest
     dialect: Dialect
-    headers: Headers
-    workers: list[Worker]
-    started_us: int = field(default_factory=lambda: now_us())
+    forwarded: bytes
+    recorded_headers: dict[str, str]
+    workers: list[Worker] = []
+    started_us: int = msgspec.field(default_factory=lambda: now_us())
     first_byte_us: int = 0
 
     @property
@@ -52,7 +51,7 @@ class Call:
             path=dialect.path,
             model=self.request.model,
             body=self.request.body,
-            headers={k.decode("latin-1"): v.decode("latin-1") for k, v in self.headers if k in _RECORDED_HEADERS},
+            headers=self.recorded_headers,
             started_us=self.started_us,
             affinity=session.affinity.hex(),
         )

@@ -7,7 +7,18 @@ from gateway.upstream.connection import Headers
 
 _TRACE = (b"traceparent", b"tracestate", b"baggage", b"x-request-id")
 _TO_ENGINE = frozenset((b"content-type", b"accept", b"user-agent", b"anthropic-version", b"anthropic-beta", *_TRACE))
+_RECORDED = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count"))
 _NOT_TO_AGENT = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"date"))
+
+
+def forwarded_lines(headers: Headers) -> bytes:
+    """The agent's headers that the engine sees, as lines."""
+    return b"".join(b"%b: %b\r\n" % header for header in headers if header[0] in _TO_ENGINE)
+
+
+def recorded_headers(headers: Headers) -> dict[str, str]:
+    """The agent's headers that the journal keeps."""
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in _RECORDED}
 
 
 def engine_request(call: Call, host: str) -> bytes:
@@ -16,16 +27,14 @@ def engine_request(call: Call, host: str) -> bytes:
     The record is asked for only where the tenant records. Id and cache salt always go along where tokens are sampled: aborts and
     isolation need them.
     """
-    body, target = call.request.body, call.dialect.path.encode()
-    lines = [b"POST %s HTTP/1.1\r\nhost: %s\r\ncontent-length: %d\r\n" % (target, host.encode(), len(body))]
-    lines += [b"%s: %s\r\n" % header for header in call.headers if header[0] in _TO_ENGINE]
-    if call.recorded:
-        lines.append(b"x-headrace-record: 1\r\n")
-    if call.dialect.generates:
-        lines.append(b"x-headrace-rid: %s\r\n" % call.completion_id.encode())
-        lines.append(b"x-headrace-cache-salt: %s\r\n" % call.identity.cache_salt)
-    lines += (b"\r\n", body)
-    return b"".join(lines)
+    dialect, body = call.dialect, call.request.body
+    own = b""
+    if dialect.generates:
+        asked = b"x-headrace-record: 1\r\n" if call.recorded else b""
+        fields = (asked, call.completion_id.encode(), call.identity.cache_salt)
+        own = b"%bx-headrace-rid: %b\r\nx-headrace-cache-salt: %b\r\n" % fields
+    head = (dialect.target, host.encode(), len(body), call.forwarded, own, body)
+    return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % head
 
 
 def agent_headers(engine: Headers) -> Headers:

@@ -74,6 +74,8 @@ class KeyTable:
         self._loaded = asyncio.Event()
         self._last: bytes | None = None
         self.loaded_at = 0.0
+        self.generation = 0
+        """Counts the tables that differed: what was found in an older one must be looked up anew."""
 
     @property
     def loaded(self) -> bool:
@@ -90,6 +92,7 @@ class KeyTable:
             rows = msgspec.json.decode(table, type=list[KeyRow])
             self._identities = {bytes.fromhex(row.key_hash): self._identity(row) for row in rows if not row.revoked}
             self._last = table
+            self.generation += 1
         self.loaded_at = time.time()
         self._loaded.set()
 

@@ -3,8 +3,6 @@
 Fields that reach into the engine are ours (architecture, invariant 6) and are taken out; otherwise the body is relayed as it came.
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
 from gateway.errors import Refused
@@ -21,8 +19,7 @@ _string = msgspec.json.Decoder(str)
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@dataclass(slots=True, frozen=True)
-class AgentRequest:
+class AgentRequest(msgspec.Struct, frozen=True):
     """``body`` is what goes to the engine: the agent's bytes, unless ``removed`` names fields that were taken out."""
 
     body: bytes
@@ -64,6 +61,8 @@ def parse_request(body: bytes) -> AgentRequest:
         raise Refused(400, "invalid_request", f"the body must be a JSON object with a string `model`: {error}") from error
     except msgspec.DecodeError as error:
         raise Refused(400, "invalid_json", f"the body is not valid JSON: {error}") from error
+    if ENGINE_FIELDS.isdisjoint(fields) and "bootstrap_" not in "\n".join(fields):
+        return AgentRequest(body, model, fields, ())
     removed = tuple(name for name in fields if name in ENGINE_FIELDS or name.startswith("bootstrap_"))
     for name in removed:
         del fields[name]

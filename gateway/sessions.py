@@ -4,10 +4,10 @@ A session is named by the agent (URL, header, body), or inferred from what stays
 only groups calls for routing: which conversation a call belongs to is settled later, by exact token prefix.
 """
 
-import hashlib
-import hmac
-from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal
+
+import msgspec
 
 from gateway.dialects import MESSAGES, Dialect
 from gateway.parsing import AgentRequest
@@ -26,12 +26,14 @@ _HEADERS = (
     b"thread-id",
 )
 _RANK = {name: rank for rank, name in enumerate(_HEADERS)}
+_HINTS = frozenset(("metadata", "prompt_cache_key", "user"))
+"""Fields of a body that may name a session."""
 _IN_USER_ID = "_session_"
 _MAX_NAME = 128
+_HASHED_BYTES = 4096
 
 
-@dataclass(slots=True, frozen=True)
-class Session:
+class Session(msgspec.Struct, frozen=True, gc=False):
     """``session_id`` is printable ASCII; ``affinity`` (16 bytes, keyed by tenant) is what the router hashes."""
 
     session_id: str
@@ -39,28 +41,33 @@ class Session:
     affinity: bytes
 
 
-@dataclass(slots=True, frozen=True)
 class SessionNamer:
-    """Finds a call's session. ``secret`` keys the digests, so that they say nothing about the text."""
+    """Finds a call's session. ``secret`` keys the digests (BLAKE2b), so that they say nothing about the text."""
 
-    secret: bytes
-    user_is_session: bool = False
+    def __init__(self, secret: bytes, user_is_session: bool = False) -> None:
+        self.user_is_session = user_is_session
+        self._keyed = blake2b(key=secret, digest_size=16, person=b"headrace.session")
 
     def name(
-        self, tenant: str, key_id: str, url_session: str, headers: Headers, request: AgentRequest, dialect: Dialect
+        self, tenant: str, key_id: str, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect
     ) -> Session:
-        """The session of a call by ``key_id`` of ``tenant``; ``url_session`` comes from ``/s/<id>/…`` or is empty."""
-        session_id, source = self._explicit(url_session, headers, request, dialect)
-        if not session_id:
-            digest = self._digest(key_id.encode(), *dialect.opening(request.fields))
-            session_id, source = f"inferred-{digest.hex()}", "inferred"
-        return Session(session_id, source, self._digest(tenant.encode(), session_id.encode()))
+        """The session of a call by ``key_id`` of ``tenant``.
 
-    def _explicit(self, url_session: str, headers: Headers, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
+        ``url_session`` comes from ``/s/<id>/…``, ``header`` from ``header_session``; both may be empty.
+        """
+        session_id, source = self._explicit(url_session, header, request, dialect)
+        if session_id:
+            return Session(session_id, source, self._digest(tenant.encode(), session_id.encode(), b""))
+        digest = self._digest(key_id.encode(), *dialect.opening(request.fields))
+        return Session("inferred-" + digest.hex(), "inferred", digest)
+
+    def _explicit(self, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
         if url_session:
             return self._printable(url_session), "url"
-        if value := header_session(headers):
-            return self._printable(value.decode("latin-1")), "header"
+        if header:
+            return self._printable(header.decode("latin-1")), "header"
+        if _HINTS.isdisjoint(request.fields):
+            return "", "body"
         body = request.metadata("session_id") or request.text("prompt_cache_key")
         if not body:
             body = self._of_user(request.metadata("user_id") if dialect is MESSAGES else request.text("user"))
@@ -74,12 +81,18 @@ class SessionNamer:
         """``name`` itself, or a keyed digest of it where it could not stand in a header or is too long."""
         if len(name) <= _MAX_NAME and name.isascii() and name.isprintable():
             return name
-        return f"digest-{self._digest(name.encode('utf-8', 'surrogatepass')).hex()}"
+        return f"digest-{self._digest(name.encode('utf-8', 'surrogatepass'), b'', b'').hex()}"
 
-    def _digest(self, *parts: bytes) -> bytes:
-        """16 bytes; lengths are part of what is hashed, so that parts cannot run into each other."""
-        message = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
-        return hmac.digest(self.secret, message, hashlib.sha256)[:16]
+    def _digest(self, one: bytes, two: bytes, three: bytes) -> bytes:
+        """16 bytes. Lengths are hashed too, so that parts cannot run into each other; long parts count by their ends."""
+        message = b"%d,%d,%d;%b%b%b" % (len(one), len(two), len(three), _ends(one), _ends(two), _ends(three))
+        digest = self._keyed.copy()
+        digest.update(message)
+        return digest.digest()
+
+
+def _ends(part: bytes) -> bytes:
+    return part if len(part) <= 2 * _HASHED_BYTES else part[:_HASHED_BYTES] + part[-_HASHED_BYTES:]
 
 
 def header_session(headers: Headers) -> bytes:

@@ -12,32 +12,31 @@ Fields = dict[str, msgspec.Raw]
 _ABSENT = msgspec.Raw()
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     role: str = ""
     content: msgspec.Raw = _ABSENT
 
 
 _items = msgspec.json.Decoder(list[_Item])
 _PROMPT_BYTES = 512
+_INSTRUCT = ("system", "developer")
 
 
 def chat(fields: Fields) -> Opening:
     """The first system (or developer) message and the first user message."""
-    items = _decode(fields.get("messages", _ABSENT))
-    return _first(items, "system", "developer"), _first(items, "user")
+    return _first_two(_decode(fields.get("messages", _ABSENT)))
 
 
 def messages(fields: Fields) -> Opening:
     """``system``, and the first user message."""
-    return bytes(fields.get("system", _ABSENT)), _first(_decode(fields.get("messages", _ABSENT)), "user")
+    return bytes(fields.get("system", _ABSENT)), _first_two(_decode(fields.get("messages", _ABSENT)))[1]
 
 
 def responses(fields: Fields) -> Opening:
     """``instructions`` (or the first system item of ``input``), and ``input`` itself or its first user item."""
     text = bytes(fields.get("input", _ABSENT))
-    items = _decode(text) if text.startswith(b"[") else []
-    system = bytes(fields.get("instructions", _ABSENT)) or _first(items, "system", "developer")
-    return system, text if text.startswith(b'"') else _first(items, "user")
+    system, user = _first_two(_decode(text) if text.startswith(b"[") else [])
+    return bytes(fields.get("instructions", _ABSENT)) or system, text if text.startswith(b'"') else user
 
 
 def completions(fields: Fields) -> Opening:
@@ -50,8 +49,16 @@ def nothing(fields: Fields) -> Opening:
     return b"", b""
 
 
-def _first(items: list[_Item], *roles: str) -> bytes:
-    return next((bytes(item.content) for item in items if item.role in roles), b"")
+def _first_two(items: list[_Item]) -> Opening:
+    system = user = None
+    for item in items:
+        if item.role == "user":
+            user = user or item
+        elif item.role in _INSTRUCT:
+            system = system or item
+        if user and system:
+            break
+    return bytes(system.content) if system else b"", bytes(user.content) if user else b""
 
 
 def _decode(raw: msgspec.Raw | bytes) -> list[_Item]:

@@ -1,7 +1,7 @@
 """The dialects, one row each. ``BY_PATH`` finds the row of a request."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -30,10 +30,14 @@ class Dialect:
     keeps_answers: bool = False
     """Whether the engine stores answers under their id, so that later calls must reach the same worker."""
 
-    @property
-    def generates(self) -> bool:
-        """Whether a call samples tokens: only then it has an id, a record and a place in the journal."""
-        return bool(self.prefix)
+    target: bytes = field(init=False)
+    """``path`` on the wire."""
+    generates: bool = field(init=False)
+    """Whether a call samples tokens: only then it has an id, a record and a place in the journal."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", self.path.encode())
+        object.__setattr__(self, "generates", bool(self.prefix))
 
 
 def _held_from(*ends: bytes) -> tuple[bytes, ...]:

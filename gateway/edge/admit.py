@@ -2,34 +2,34 @@
 
 from atdp.ids import mint_completion_id
 from gateway.call import Call
-from gateway.dialects import Dialect
+from gateway.edge.facts import Facts
 from gateway.errors import Refused
 from gateway.keys import Identity
 from gateway.parsing import AgentRequest, parse_request
 from gateway.placement import holder, mark
 from gateway.state import Gateway
-from gateway.upstream.connection import Headers
 from router.choose import choose
 from router.workers import Health, Worker, served_models
 
 
-def admit(
-    gateway: Gateway, identity: Identity, event_id: str, dialect: Dialect, url_session: str, headers: Headers, body: bytes
-) -> Call:
-    """The call in ``body``, without workers and completion id yet. ``url_session`` is the session that the path names, or empty.
+def admit(gateway: Gateway, identity: Identity, event_id: str, facts: Facts, body: bytes) -> Call:
+    """The call in ``body``, without workers and completion id yet.
 
     Raises:
         Refused: 400, 404 or 503.
     """
-    request = parse_request(body)
-    model = request.model
-    if not any(model in worker.models for worker in gateway.workers) or not identity.may_use(model):
+    dialect, request = facts.dialect, parse_request(body)
+    if not (identity.may_use(request.model) and _is_served(gateway, request.model)):
         if not served_models(gateway.workers):
             raise Refused(503, "no_worker", "no inference worker has answered yet; try again shortly", retry_after_s=2)
-        message = f"the model `{model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
+        message = f"the model `{request.model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
         raise Refused(404, "model_not_found", message, param="model")
-    session = gateway.namer.name(identity.tenant, identity.key_id, url_session, headers, request, dialect)
-    return Call(event_id, "", identity, session, request, dialect, headers, [])
+    session = gateway.namer.name(identity.tenant, identity.key_id, facts.url_session, facts.session, request, dialect)
+    return Call(event_id, "", identity, session, request, dialect, facts.forwarded, facts.recorded)
+
+
+def _is_served(gateway: Gateway, model: str) -> bool:
+    return any(model in worker.models for worker in gateway.workers)
 
 
 def place(gateway: Gateway, call: Call) -> None:

@@ -13,12 +13,12 @@ from atdp.ids import new_event_id
 from gateway.admission import Ticket
 from gateway.answers import error_headers
 from gateway.call import Call
-from gateway.dialects import Dialect
 from gateway.edge.admit import admit, place
-from gateway.edge.body import Body
+from gateway.edge.body import Body, too_large
+from gateway.edge.facts import Facts
 from gateway.edge.heads import CONTINUE, LAST_CHUNK, encode_chunk, encode_head
 from gateway.errors import Refused
-from gateway.headers import agent_headers, credential_in
+from gateway.headers import agent_headers
 from gateway.keys import Identity
 from gateway.relay import Relay
 from gateway.upstream.connection import Headers
@@ -48,38 +48,30 @@ class _Deaf:
 
 
 class AgentCall:
-    """See the module. uvicorn keeps it in the place of its own cycles, and reads the first four attributes."""
+    """See the module. uvicorn keeps it in the place of its own cycles, and reads the first three attributes and ``keep_alive``."""
 
-    __slots__ = (
-        *("complete", "disconnected", "headers", "keep_alive", "response_complete"),
-        *("_body", "_connection", "_dialect", "_early", "_event_id", "_expects", "_framed", "_gateway", "_identity", "_left"),
-        *("_own", "_relay", "_session", "_state", "_status", "_task", "_ticket"),
-    )
     message_event: Final = _Deaf()
+    response_complete = False
+    disconnected = False
+    complete = False
+    """Whether the whole request has been parsed."""
+    _state = State.PARSED
+    _status = 0
+    _left = _DISCARD_BYTES
+    _body: Body | None = None
+    _identity: Identity | None = None
+    _relay: Relay | None = None
+    _task: asyncio.Task[None] | None = None
+    _ticket: Ticket | None = None
+    _own = b""
+    _early: tuple[bytes, ...] = ()
 
-    def __init__(
-        self, connection: "AgentConnection", dialect: Dialect, session: str, headers: Headers, keep_alive: bool, framed: bool
-    ) -> None:
-        self.response_complete = self.disconnected = self.complete = False
-        self.keep_alive = keep_alive
-        self.headers = headers
+    def __init__(self, connection: "AgentConnection", facts: Facts) -> None:
+        self.facts = facts
+        self.keep_alive = facts.keep_alive
         self._connection = connection
         self._gateway = connection.gateway
-        self._dialect = dialect
-        self._session = session
-        self._framed = framed
-        self._event_id = ""
-        self._own = b""
-        self._expects = False
-        self._early: list[bytes] = []
-        self._left = _DISCARD_BYTES
-        self._status = 0
-        self._state = State.PARSED
-        self._body: Body | None = None
-        self._identity: Identity | None = None
-        self._relay: Relay | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._ticket: Ticket | None = None
+        self._event_id = new_event_id()
 
     # reading
 
@@ -88,15 +80,19 @@ class AgentCall:
         if self._state is State.PARSED:
             self._begin()
         if self.complete:
-            if self._state is State.READING:
-                self._serve()
+            if self._state is State.READING and self._body is not None:
+                self._connection.expect_nothing()
+                try:
+                    self._serve(self._body.whole())
+                except Refused as refused:
+                    self._refuse(refused)
             elif self._state is State.DISCARDING:
                 self._over(self._status)
 
     def on_body(self, data: bytes) -> None:
         """A part of the body, inside the parser."""
         if self._state is State.PARSED:
-            self._early.append(data)
+            self._early = (*self._early, data)
         elif self._state is State.READING:
             self._add(data)
         elif self._state is State.DISCARDING:
@@ -104,26 +100,35 @@ class AgentCall:
             if self._left < 0:
                 self._over(self._status)
 
+    def whole(self, body: bytes) -> None:
+        """The whole request is here, and nothing of it is rare."""
+        self.complete = True
+        self._state = State.READING
+        try:
+            if len(body) > self._gateway.settings.max_body_bytes:
+                raise too_large(self._gateway.settings.max_body_bytes)
+            if self._gateway.keys.loaded:
+                self._identity = self.facts.caller(self._gateway.keys)
+            self._serve(body)
+        except Refused as refused:
+            self._refuse(refused)
+
     def _begin(self) -> None:
         """Check what can be checked without the body."""
-        gateway, fields = self._gateway, dict(self.headers)
-        self._event_id = new_event_id()
-        self._own = b"x-headrace-event: %b\r\n" % self._event_id.encode()
-        self._expects = fields.get(b"expect", b"").lower() == b"100-continue"
+        gateway, facts = self._gateway, self.facts
         self._state = State.READING
         try:
             if gateway.keys.loaded:
-                self._identity = gateway.keys.known_caller(credential_in(fields))
-            length, encoding = fields.get(b"content-length", b""), fields.get(b"content-encoding", b"")
-            self._body = Body(length, encoding, gateway.settings.max_body_bytes)
+                self._identity = facts.caller(gateway.keys)
+            self._body = Body(facts.length, facts.encoding, gateway.settings.max_body_bytes)
         except Refused as refused:
             self._refuse(refused)
             return
-        early, self._early = self._early, []
+        early, self._early = self._early, ()
         for data in early:
             self.on_body(data)
         if not self.complete and self._state is State.READING:
-            if self._expects:
+            if facts.expects:
                 self._connection.transport.write(CONTINUE)
             self._connection.expect_within(gateway.settings.body_timeout_s)
 
@@ -136,30 +141,25 @@ class AgentCall:
         else:
             self._connection.expect_within(self._gateway.settings.body_timeout_s)
 
-    def _serve(self) -> None:
-        """The body is whole: admit the call and let the relay have it."""
-        self._connection.expect_nothing()
-        if self._identity is None:
-            self._wait(self._admit_later())
-            return
-        try:
-            self._admit(self._identity)
-        except Refused as refused:
-            self._refuse(refused)
+    # serving
 
-    async def _admit_later(self) -> None:
-        """Wait for the first key table."""
-        keys = self._gateway.keys
-        await keys.wait()
-        self._admit(keys.known_caller(credential_in(dict(self.headers))))
-
-    def _admit(self, identity: Identity) -> None:
-        assert self._body is not None
-        gateway = self._gateway
-        body = self._body.whole()
+    def _serve(self, body: bytes) -> None:
+        """Admit the call and let the relay have it."""
         self._body = None
-        call = admit(gateway, identity, self._event_id, self._dialect, self._session, self.headers, body)
-        if self._dialect.generates:
+        if self._identity is None:
+            self._wait(self._admit_later(body))
+        else:
+            self._admit(self._identity, body)
+
+    async def _admit_later(self, body: bytes) -> None:
+        """Wait for the first key table."""
+        await self._gateway.keys.wait()
+        self._admit(self.facts.caller(self._gateway.keys), body)
+
+    def _admit(self, identity: Identity, body: bytes) -> None:
+        gateway, facts = self._gateway, self.facts
+        call = admit(gateway, identity, self._event_id, facts, body)
+        if facts.dialect.generates:
             self._ticket = gateway.admission.try_enter(identity, len(body), call.request.model)
             if self._ticket is None:
                 self._wait(self._enter(call))
@@ -235,9 +235,9 @@ class AgentCall:
         """
         self._gateway.metrics.add("headrace_gateway_refused_total", "code", refused.code)
         closing = refused.status in _CLOSING
-        self.keep_alive = self.keep_alive and not closing and not (self._expects and not self.complete)
+        self.keep_alive = self.keep_alive and not closing and not (self.facts.expects and not self.complete)
         self.write_error(refused)
-        if closing and not self.complete and not self._expects:
+        if closing and not self.complete and not self.facts.expects:
             self._state, self._status = State.DISCARDING, refused.status
             self._connection.expect_within(self._gateway.settings.control_timeout_s)
         else:
@@ -245,7 +245,8 @@ class AgentCall:
 
     def write_error(self, refused: Refused) -> None:
         """``refused`` as a whole answer; the caller ends the call."""
-        body = self._dialect.form.body(refused, self._event_id)
+        body = self.facts.dialect.form.body(refused, self._event_id)
+        self._own = self._own or b"x-headrace-event: %b\r\n" % self._event_id.encode()
         self._write_head(refused.status, error_headers(refused), len(body), body)
 
     def start_stream(self, status: int, headers: Headers) -> None:
@@ -255,12 +256,12 @@ class AgentCall:
     def chunk(self, data: bytes) -> None:
         """A piece of it, at least one byte."""
         if not self.disconnected:
-            self._connection.transport.write(encode_chunk(data) if self._framed else data)
+            self._connection.transport.write(encode_chunk(data) if self.facts.framed else data)
 
     def end_stream(self, status: int, data: bytes) -> None:
         """The last piece, which may be empty, and the clean end."""
         if not self.disconnected:
-            if self._framed:
+            if self.facts.framed:
                 data = encode_chunk(data) + LAST_CHUNK if data else LAST_CHUNK
             self._connection.transport.write(data)
         self._over(status)
@@ -286,7 +287,7 @@ class AgentCall:
         if not self.disconnected:
             connection = self._connection
             headers = connection.server_headers + headers
-            head = encode_head(status, headers, self._own, length, framed=self._framed, close=not self.keep_alive)
+            head = encode_head(status, headers, self._own, length, framed=self.facts.framed, close=not self.keep_alive)
             connection.transport.write(head + body)
 
     def _over(self, status: int) -> None:

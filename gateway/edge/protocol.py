@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from gateway.edge.agent_call import AgentCall
+from gateway.edge.facts import Facts, KnownHead
 from gateway.edge.routes import route
 from gateway.state import Gateway
 from gateway.upstream.connection import Headers
@@ -33,6 +34,9 @@ class AgentConnection(HttpToolsProtocol):
         self.gateway = gateway
         self._deadline = math.inf
         self._served: AgentCall | None = None
+        self._known: KnownHead | None = None
+        self._between = True
+        """Whether the parser stands between two requests."""
 
     @property
     def server_headers(self) -> Headers:
@@ -86,10 +90,29 @@ class AgentConnection(HttpToolsProtocol):
             self._served.agent_left()
 
     def data_received(self, data: bytes) -> None:
+        is_first = self._between
+        if is_first and self._known is not None and self._known_request(self._known, data):
+            return
         super().data_received(data)
         call = self._served
         if call is not None:  # outside the parser, which takes what is raised inside it for bad input
+            if is_first and self.cycle is call:  # type: ignore[comparison-overlap]
+                self._known = KnownHead.of(data, call.facts)
             call.proceed()
+
+    def _known_request(self, known: KnownHead, data: bytes) -> bool:
+        """Serve ``data`` if it is one whole request under the head that is ``known``, past the parser."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            return False
+        body = known.body(data)
+        if body is None:
+            return False
+        self._unset_keepalive_if_required()
+        self._deadline = math.inf
+        call = AgentCall(self, known.facts)
+        self.cycle = self._served = call  # type: ignore[assignment]  # it has what uvicorn reads of a cycle
+        call.whole(body)
+        return True
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -104,6 +127,7 @@ class AgentConnection(HttpToolsProtocol):
     # httptools callbacks
 
     def on_message_begin(self) -> None:
+        self._between = False
         self.url = b""
         self.headers = []
 
@@ -116,7 +140,7 @@ class AgentConnection(HttpToolsProtocol):
             self._to_asgi()
             return
         framed = self.parser.get_http_version() != "1.0"
-        call = AgentCall(self, *found, self.headers, framed and self.parser.should_keep_alive(), framed)
+        call = AgentCall(self, Facts(*found, self.headers, bool(framed and self.parser.should_keep_alive()), framed))
         before = self.cycle
         self.cycle = call  # type: ignore[assignment]  # it has what uvicorn reads of a cycle
         if before is None or before.response_complete:
@@ -133,6 +157,7 @@ class AgentConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._between = True
         call = self.cycle
         if isinstance(call, AgentCall):
             call.complete = True

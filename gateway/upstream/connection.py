@@ -6,10 +6,10 @@ Whatever one read from the socket brings is one ``on_data``. A receiver that can
 import asyncio
 import math
 import socket
-from dataclasses import dataclass, field
 from typing import Protocol, cast
 
 import httptools
+import msgspec
 
 from gateway.errors import GatewayError, UpstreamLost
 from gateway.upstream.limits import NO_LIMITS, Limits
@@ -17,12 +17,11 @@ from gateway.upstream.limits import NO_LIMITS, Limits
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(slots=True)
-class Head:
+class Head(msgspec.Struct):
     """Status and headers of an answer; header names are lower-case."""
 
     status: int
-    headers: Headers = field(default_factory=list)
+    headers: Headers = []
 
     def get(self, name: bytes) -> bytes:
         """The first value of ``name``, or empty."""

@@ -15,7 +15,8 @@ class Limits:
     def exceeded(self, now: float, started: float, heard: float, paused: bool) -> str | None:
         """The setting that an exchange is past, or None.
 
-        It began at ``started``, and bytes came last at ``heard``, infinite where none has come. Where reading is ``paused``, the agent is the slow one, and only the total counts.
+        It began at ``started``, and bytes came last at ``heard``, infinite where none has come. Where reading is ``paused``, the
+        agent is the slow one, and only the total counts.
         """
         if now - started > self.total_s:
             return "total_timeout_s"

@@ -5,9 +5,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True, frozen=True, eq=False)
 class Origin:
-    """One upstream. ``host`` is what goes into the Host header; ``socket`` is set for a Unix socket."""
+    """One upstream, known by identity. ``host`` is what goes into the Host header; ``socket`` is set for a Unix socket."""
 
     host: str
     address: str

@@ -21,7 +21,7 @@ def request(**fields):
 
 
 def name(namer=NAMER, url="", headers=(), tenant="t", key="k", dialect=DIALECT, **fields):
-    return namer.name(tenant, key, url, list(headers), request(**fields), dialect)
+    return namer.name(tenant, key, url, header_session(list(headers)), request(**fields), dialect)
 
 
 def test_the_order_is_url_header_metadata_cache_key():

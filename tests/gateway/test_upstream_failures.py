@@ -79,7 +79,7 @@ async def test_openai_sdk_raises_when_the_engine_is_lost_mid_stream(served):
 def session_on(gateway, url):
     """A session id of tenant acme whose first worker is the one at ``url``."""
     for number in range(1000):
-        session = gateway.namer.name("acme", "", f"s{number}", [], parse_request(b'{"model":"tiny"}'), CHAT_DIALECT)
+        session = gateway.namer.name("acme", "", f"s{number}", b"", parse_request(b'{"model":"tiny"}'), CHAT_DIALECT)
         if choose(session.affinity, "tiny", gateway.workers)[0].url == url:
             return session.session_id
     raise AssertionError("no session goes there")
