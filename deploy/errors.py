@@ -3,6 +3,7 @@
 DeployError
 ├── AlreadyRunning     another Headrace has this data directory
 ├── PortTaken          something else listens on the port
+├── NameTaken          a model of another provider has the name of our own
 ├── NotEnoughMemory    the machine cannot hold the processes
 ├── StartFailed        a process ended, or did not get ready in time; carries its last log lines
 ├── NotRunning         a command needs a running Headrace and there is none
@@ -20,6 +21,10 @@ class AlreadyRunning(DeployError):
 
 class PortTaken(DeployError):
     """The port is in use."""
+
+
+class NameTaken(DeployError):
+    """Two models would answer to one name."""
 
 
 class NotEnoughMemory(DeployError):

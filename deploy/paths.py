@@ -50,6 +50,11 @@ class Paths:
         return self.run_dir / "dataproxy.sock"
 
     @property
+    def external_file(self) -> Path:
+        """Models of other providers, if somebody wrote it."""
+        return self.config_dir / "external.toml"
+
+    @property
     def stack_file(self) -> Path:
         """What runs and where, written once everything is ready."""
         return self.run_dir / "stack.json"

@@ -1,9 +1,10 @@
 """What is looked at before anything starts, so that a start fails with a sentence and not in the middle."""
 
 import socket
+import tomllib
 from pathlib import Path
 
-from deploy.errors import NotEnoughMemory, PortTaken
+from deploy.errors import NameTaken, NotEnoughMemory, PortTaken
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -46,6 +47,20 @@ def require_memory(needed_bytes: int, what: str) -> None:
             f"{what} needs about {needed_bytes / 2**30:.1f} GiB of memory and {available / 2**30:.1f} GiB is available. "
             "Close other programs, or start with --no-train, or with --model tiny to try things out."
         )
+
+
+def require_own_name(model_name: str, external_file: Path) -> None:
+    """Fail now if a model of another provider has the name of the one served here: calls would go to either.
+
+    Raises:
+        NameTaken: it does. A file that cannot be read is the business of the process that serves it.
+    """
+    try:
+        models = tomllib.loads(external_file.read_text()).get("models", [])
+    except (OSError, tomllib.TOMLDecodeError):
+        return
+    if any(isinstance(model, dict) and model.get("name") == model_name for model in models):
+        raise NameTaken(f"{external_file} names a model {model_name}, which is the one served here. Give it another name.")
 
 
 def available_memory_bytes(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int:

@@ -41,4 +41,5 @@ class UpOptions:
         """Memory to be free before anything starts."""
         engine = 2.0 if self.model == TINY else 2.5
         trainer = (0.7 if self.model == TINY else 2.0) * self.num_ranks if self.train else 0.0
-        return int((engine + trainer + 0.5) * 2**30)
+        external = 0.5 if self.paths.external_file.exists() else 0.0
+        return int((engine + trainer + external + 0.5) * 2**30)

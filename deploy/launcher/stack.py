@@ -1,7 +1,8 @@
-"""What the four processes are: command, environment, readiness, grace. Nothing here starts anything.
+"""What the processes are: command, environment, readiness, grace. Nothing here starts anything.
 
 Start order: the data proxy first, the engine beside it (it takes longest), the gateway once the data proxy hands out keys, the
 trainer once there is an engine to publish to. End: trainer, gateway (drains its streams), engine, data proxy (drains the journal).
+Models of other providers have a process beside the engine, where a file names some.
 """
 
 import json
@@ -18,16 +19,18 @@ from deploy.paths import Paths
 
 DATAPROXY = "dataproxy"
 ENGINE = "engine"
+EXTERNAL = "external"
 GATEWAY = "gateway"
 TRAINER = "trainer"
 
 STARTS_AFTER: Mapping[str, tuple[str, ...]] = {
     DATAPROXY: (),
     ENGINE: (),
+    EXTERNAL: (),
     GATEWAY: (DATAPROXY,),
     TRAINER: (DATAPROXY, ENGINE, GATEWAY),
 }
-STOP_ORDER = (TRAINER, GATEWAY, ENGINE, DATAPROXY)
+STOP_ORDER = (TRAINER, GATEWAY, ENGINE, EXTERNAL, DATAPROXY)
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,10 +43,16 @@ class Served:
 
 @dataclass(slots=True, frozen=True)
 class Endpoints:
-    """Base URLs, without ``/v1``."""
+    """Base URLs, without ``/v1``; ``external`` is None where no models of other providers are served."""
 
     gateway: str
     engine: str
+    external: str | None = None
+
+    @property
+    def workers(self) -> list[str]:
+        """What the gateway sends calls to."""
+        return [self.engine, *([self.external] if self.external else [])]
 
 
 Serving = Callable[[], Awaitable[Served]]
@@ -54,6 +63,7 @@ def child_specs(options: UpOptions, endpoints: Endpoints, serving: Serving, mode
     specs = [
         _dataproxy(options, model_dir),
         _engine(options, endpoints, serving),
+        *([_external(options, endpoints.external)] if endpoints.external else []),
         _gateway(options, endpoints),
     ]
     return [*specs, _trainer(options, endpoints, model_dir)] if options.train else specs
@@ -97,9 +107,16 @@ def _engine(options: UpOptions, endpoints: Endpoints, serving: Serving) -> Child
     return ChildSpec(ENGINE, argv, _environment("ENGINE", {}), http_ready(f"{endpoints.engine}/ready"), 600.0, 10.0, advice)
 
 
+def _external(options: UpOptions, url: str) -> ChildSpec:
+    values = {"CONFIG_DIR": str(options.paths.config_dir), "PORT": url.rpartition(":")[2]}
+    advice = f"See {options.paths.external_file}; without that file no models of other providers are served."
+    environment = _environment("EXTERNAL", values)
+    return ChildSpec(EXTERNAL, _fixed("-m", "gateway.external"), environment, http_ready(f"{url}/ready"), 120.0, 35.0, advice)
+
+
 def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
     port = endpoints.gateway.rpartition(":")[2]
-    values = {**_directories(options), "HOST": options.host, "PORT": port, "ENGINE_URLS": json.dumps([endpoints.engine])}
+    values = {**_directories(options), "HOST": options.host, "PORT": port, "ENGINE_URLS": json.dumps(endpoints.workers)}
     ready = http_ready(f"{endpoints.gateway}/health")
     return ChildSpec(GATEWAY, _fixed("-m", "gateway"), _environment("GATEWAY", values), ready, 30.0, 35.0)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dataproxy import keyfiles
 from dataproxy.client import DataProxyClient, NotFound
 from deploy.errors import DeployError
-from deploy.launcher.checks import free_port, require_free_port, require_memory
+from deploy.launcher.checks import free_port, require_free_port, require_memory, require_own_name
 from deploy.launcher.child import Child
 from deploy.launcher.first_run import FirstRun, ensure_first_run
 from deploy.launcher.lock import InstanceLock
@@ -35,6 +35,7 @@ def run(options: UpOptions, report: Report, on_ready: OnReady) -> None:
     with InstanceLock(options.paths.run_dir):
         require_free_port(options.host, options.port)
         require_memory(options.needed_bytes, f"Headrace with the model {options.model}")
+        require_own_name(options.model_name, options.paths.external_file)
         keyfiles.ensure(options.paths.config_dir)
         try:
             asyncio.run(_Up(options, report, on_ready).run())
@@ -59,7 +60,8 @@ class _Up:
         self._report = report
         self._on_ready = on_ready
         port = options.port or free_port(options.host)
-        self._endpoints = Endpoints(f"http://{options.host}:{port}", f"http://127.0.0.1:{free_port()}")
+        external = f"http://127.0.0.1:{free_port()}" if options.paths.external_file.exists() else None
+        self._endpoints = Endpoints(f"http://{options.host}:{port}", f"http://127.0.0.1:{free_port()}", external)
         self._base_dir = Path()
         self._children: dict[str, Child] = {}
 

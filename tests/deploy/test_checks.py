@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.errors import AlreadyRunning, NotEnoughMemory, PortTaken
+from deploy.errors import AlreadyRunning, NameTaken, NotEnoughMemory, PortTaken
 from deploy.launcher import checks
 from deploy.launcher.lock import InstanceLock, is_held
 
@@ -50,3 +50,12 @@ def test_a_second_instance_is_refused_until_the_first_lets_go(tmp_path: Path) ->
     assert not is_held(run_dir)
     with InstanceLock(run_dir):
         pass
+
+
+def test_a_model_of_another_provider_with_our_models_name_is_refused(tmp_path: Path) -> None:
+    models = tmp_path / "external.toml"
+    checks.require_own_name("tiny", models)
+    models.write_text('[[models]]\nname = "judge"\n[[models]]\nname = "tiny"\n')
+    checks.require_own_name("other", models)
+    with pytest.raises(NameTaken, match="another name"):
+        checks.require_own_name("tiny", models)
