@@ -6,6 +6,7 @@ from bench.gateway.plan import SMALL, Results
 
 _LABELS = {
     "nginx": "nginx (relays only)",
+    "python-floor": "uvloop + httptools (relays only)",
     "ours-off": "Headrace, recording off",
     "ours-on": "Headrace, recording on",
     "sglang-router": "sglang-router",

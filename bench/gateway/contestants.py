@@ -123,8 +123,16 @@ def _plain(site: Site) -> list[Running]:
     return [Running("fastapi-httpx", port, process.pid, "this tree")]
 
 
+def _floor(site: Site) -> list[Running]:
+    port = free_port()
+    process = site.run("floor", [sys.executable, "-m", "bench.gateway.floor", str(port), str(site.engine_port)])
+    wait_ready(process, f"http://127.0.0.1:{port}/ready", _START_S)
+    return [Running("python-floor", port, process.pid, "this tree")]
+
+
 STARTS: dict[str, Callable[[Site], list[Running]]] = {
     "nginx": _nginx,
+    "python-floor": _floor,
     "ours": _ours,
     "sglang-router": _sglang_router,
     "litellm": _litellm,

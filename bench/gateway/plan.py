@@ -15,7 +15,7 @@ from bench.gateway.measure import RefusedError, Sample, measure
 SMALL, LARGE = Case(), Case(prompt="32k")
 STREAM, STREAM_ALONE = Case(gap_us=GAP_US), Case(gap_us=GAP_US, connections=1)
 MANY_STREAMS = Case(gap_us=20_000, connections=512)
-_FAST = ("direct", "nginx", "ours-off", "ours-on", "sglang-router")
+_FAST = ("direct", "nginx", "python-floor", "ours-off", "ours-on", "sglang-router")
 _ALL = (*_FAST, "litellm", "fastapi-httpx")
 
 

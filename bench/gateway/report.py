@@ -44,6 +44,7 @@ def headline(results: Results, growth: Growth | None) -> dict[str, float | None]
     }
     more = {
         "fastapi_httpx_us": us("fastapi-httpx"),
+        "python_floor_us": us("python-floor"),
         "nginx_32k_us": us("nginx", LARGE),
         "ours_32k_off_us": us("ours-off", LARGE),
         "sglang_router_32k_us": us("sglang-router", LARGE),
