@@ -180,7 +180,8 @@ class TrajectoryDetail(msgspec.Struct, frozen=True):
 class Status(msgspec.Struct, frozen=True):
     """Counts for ``headrace status``. ``journal_backlog`` is bytes not yet drained; ``leases`` counts open ones.
 
-    ``redactions`` counts values taken out of events, by kind; a message that is resent every turn counts each time.
+    ``redactions`` counts values taken out of events, by kind; a message that is resent every turn counts each time. ``spend`` is
+    what external models cost so far, in US dollars, by key id.
     """
 
     events: int
@@ -196,3 +197,4 @@ class Status(msgspec.Struct, frozen=True):
     quarantine: dict[str, int]
     versions: int
     serving: str | None
+    spend: dict[str, float] = {}

@@ -23,6 +23,7 @@ from dataproxy.drain.quarantine import insert_quarantined, orphan_row, quarantin
 from dataproxy.drain.redaction import Redactors
 from dataproxy.drain.retries import earlier_attempts
 from dataproxy.drain.source import JournalSource
+from dataproxy.drain.spend import add_spend
 from dataproxy.drain.usage import add_usage
 from dataproxy.errors import Unprocessable
 from dataproxy.redact import RedactionFailed
@@ -189,6 +190,7 @@ class Drain:
             insert_quarantined(connection, quarantined)
             settle_pending(connection, [(item.call.tenant, item.call.event_id) for item in governed])
             add_usage(connection, fresh)
+            add_spend(connection, fresh)
             write_offsets(connection, offsets)
             point("dataproxy.mid_drain")
 

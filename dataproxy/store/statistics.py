@@ -12,6 +12,7 @@ from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import (
     eligibility,
     event,
+    key_spend,
     lease,
     pending_reward,
     policy_version,
@@ -46,6 +47,7 @@ def read_status(connection: Connection, journal_backlog: int) -> Status:
         quarantine=_by(connection, quarantine, "reason"),
         versions=_count(connection, policy_version),
         serving=serving,
+        spend=_spend(connection),
     )
 
 
@@ -64,6 +66,14 @@ def rewards_by_version(connection: Connection, tenant: str | None) -> list[Versi
             if (value := effective_reward(rewards)) is not None:
                 values[by_id[trajectory_id]].append(value)
     return [VersionRewards(version_name(v), len(r), sum(r) / len(r)) for v, r in sorted(values.items())]
+
+
+def _spend(connection: Connection) -> dict[str, float]:
+    """US dollars by key id."""
+    total = func.sum(key_spend.c.nanodollars)
+    return {
+        key: int(sum_) / 1e9 for key, sum_ in connection.execute(select(key_spend.c.key_id, total).group_by(key_spend.c.key_id))
+    }
 
 
 def _count(connection: Connection, table: Table) -> int:

@@ -8,19 +8,24 @@ from rich.text import Text
 
 from atdp.events import Event
 
-_PARTS = (("o", "observed"), ("h", "harness"), ("a", "action"), ("y", "outcome"))
+_PARTS = (("o", "observed"), ("h", "hidden state"), ("a", "action"), ("y", "outcome"))
+_ORIGIN = ("model", "dialect", "previous_event_id", "engine", "usage", "cost_usd")
 
 
 def marked_lines(event: Event) -> Iterator[Text]:
-    """Each leaf of observation, harness, action and outcome as ``pointer: value``; surrogates of the event's spans stand out."""
+    """Each leaf of observation, hidden state, action and outcome, and of m where it came from and what it cost.
+
+    As ``pointer: value``; surrogates of the event's spans stand out.
+    """
     surrogates = {span.surrogate for span in event.spans}
     pattern = (
         re.compile("|".join(re.escape(surrogate) for surrogate in sorted(surrogates, key=len, reverse=True)))
         if surrogates
         else None
     )
-    for part, title in _PARTS:
-        leaves = list(_leaves(getattr(event, part), f"/{part}"))
+    origin = {name: event.m[name] for name in _ORIGIN if name in event.m}
+    for title, found, root in (*((title, getattr(event, part), f"/{part}") for part, title in _PARTS), ("origin", origin, "/m")):
+        leaves = list(_leaves(found, root))
         if leaves:
             yield Text(title, style="bold")
         for pointer, value in leaves:

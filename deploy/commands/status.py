@@ -54,6 +54,9 @@ def _table(counts: "Status") -> "Table":
         "redacted values": _by_name(counts.redactions),
         "quarantined": _by_name(counts.quarantine),
     }
+    if counts.spend:
+        by_key = ", ".join(f"{key} ${usd:.6f}" for key, usd in sorted(counts.spend.items()))
+        rows["spent on external models"] = f"${sum(counts.spend.values()):.6f} ({by_key})"
     for name, value in rows.items():
         table.add_row(name, str(value))
     return table
