@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE := 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help install demo test unit lint bench soak clean
+.PHONY: help install agents demo test unit lint bench soak clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ install: ## make .venv (about two minutes the first time)
 demo: install ## start Headrace, let an agent work, learn from its rewards, show that it got better (SEED=1)
 	@$(BIN)/headrace demo --seed $(SEED) $(DEMO)
 
+agents: install ## install the agent that wants an environment of its own (Hermes: 140 MB, a minute)
+	@deploy/agents/install.sh >/dev/null
+
 lint: install ## ruff, mypy, import rules
 	@echo "lint: ruff" && $(BIN)/ruff check .
 	@echo "lint: mypy" && $(BIN)/mypy
@@ -31,7 +34,7 @@ lint: install ## ruff, mypy, import rules
 unit: install ## tests without an engine, under two minutes
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not slow and not soak" $(PYTEST)
 
-test: lint ## lint and every test but the soak
+test: lint agents ## lint and every test but the soak
 	@$(BIN)/python -m pytest -m "not soak" --durations=15 $(PYTEST)
 
 soak: install ## the long tests: repeated kill -9 under load

@@ -97,8 +97,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> None:
-    options = parse_arguments()
+def main(arguments: list[str] | None = None) -> None:
+    options = parse_arguments(arguments)
     with Anthropic(base_url=options.base_url, api_key=options.api_key) as client:
         model = options.model or next(iter(client.models.list())).id
         agent = MessagesAgent(client, model, options.stream)

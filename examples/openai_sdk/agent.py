@@ -134,6 +134,7 @@ class ResponsesAgent:
             temperature=0,
             max_output_tokens=MAX_TOKENS,
             tools=RESPONSE_TOOLS,
+            tool_choice="none",
             text_format=Summary,
         )
         print(f"  [{response.id} {response.status}]")
@@ -182,8 +183,8 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     return options
 
 
-def main() -> None:
-    options = parse_arguments()
+def main(arguments: list[str] | None = None) -> None:
+    options = parse_arguments(arguments)
     with OpenAI(base_url=options.base_url, api_key=options.api_key) as client:
         model = options.model or next(iter(client.models.list())).id
         kind = ChatAgent if options.api == "chat" else ResponsesAgent

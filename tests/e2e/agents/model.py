@@ -49,31 +49,31 @@ class Habit:
     next_id: int
 
 
-def ensure_agent_model() -> Path:
+def ensure_agent_model(conversations: list[list[Message]] = CONVERSATIONS) -> Path:
     """The model's Hugging Face directory, made at the first call (seconds) and kept in the cache under a hash of its sources.
 
     Raises:
         ValueError: two places in the conversations look the same to the heads and go on differently.
     """
-    sources = [Path(__file__).read_text(), _TEMPLATE.read_text(), json.dumps(CONVERSATIONS)]
+    sources = [Path(__file__).read_text(), _TEMPLATE.read_text(), json.dumps(conversations)]
     name = f"agent-{hashlib.sha256(''.join(sources).encode()).hexdigest()[:16]}"
     target = cache_dir() / "models" / name
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=target.parent))
         try:
-            _make(staging)
+            _make(staging, conversations)
             staging.replace(target)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return target
 
 
-def _make(directory: Path) -> None:
+def _make(directory: Path, conversations: list[list[Message]]) -> None:
     tokenizer = PreTrainedTokenizerFast.from_pretrained(make_tiny(directory / "tiny", seed=0))
     shutil.rmtree(directory / "tiny")
     tokenizer.chat_template = _TEMPLATE.read_text()
-    habits = [habit for conversation in CONVERSATIONS for habit in _habits(tokenizer, conversation)]
+    habits = [habit for conversation in conversations for habit in _habits(tokenizer, conversation)]
     known: dict[tuple[tuple[int, int], ...], int] = {}
     for habit in habits:
         if known.setdefault(tuple(habit.before.items()), habit.next_id) != habit.next_id:

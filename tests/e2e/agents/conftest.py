@@ -1,0 +1,27 @@
+"""One Headrace for all agents: the model that knows their conversations, and a tapped engine."""
+
+import os
+from collections.abc import Iterator
+
+import httpx
+import psutil
+import pytest
+
+from tests.e2e.agents.model import ensure_agent_model
+from tests.e2e.agents.recorded import Desk
+from tests.engine_fixture import TAP
+from tests.stack import running_stack
+
+
+@pytest.fixture(scope="package")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    directory = tmp_path_factory.mktemp("agents")
+    tap = directory / "tap.jsonl"
+    tap.touch()
+    environment = {"PYTHONPATH": os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")]), "HEADRACE_TEST_TAP": str(tap)}
+    options = ["--no-train", "--model", str(ensure_agent_model()), "--engine-args", "--tool-call-parser qwen25"]
+    with running_stack(directory, *options, environment=environment) as stack:
+        yield Desk(stack, tap)
+        assert httpx.get(f"{stack.engine}/v1/loads").json()["aggregate"]["total_running_reqs"] == 0
+        started = psutil.Process(stack.process.pid).children(recursive=True)
+    assert not [process for process in started if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
