@@ -1,4 +1,4 @@
-"""``python -m gateway``: read the settings, open the journal, serve until SIGTERM, then drain.
+"""``python -m gateway``: read the settings, open the journal, serve until SIGTERM, then drain. Several processes if so set.
 
 SIGTERM closes the listening socket, lets running answers end within ``drain_timeout_s``, flushes the journal, and leaves.
 """
@@ -8,7 +8,6 @@ import os
 import signal
 import socket
 import sys
-from types import FrameType
 
 import uvicorn
 from pydantic import ValidationError
@@ -17,11 +16,15 @@ from dataproxy.capture import Journal
 from dataproxy.keyfiles import KeyFiles
 from gateway.app import App, create_app
 from gateway.logs import configure
+from gateway.peers import peer_socket
+from gateway.processes import leave, listen_shared, serve_many
 from gateway.settings import Settings, load
 
 log = logging.getLogger("gateway")
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
+_LAST_S = 15
+"""What a process needs after its drain, at most: to record how calls ended, and to flush the journal."""
 
 
 def main() -> int:
@@ -34,35 +37,48 @@ def main() -> int:
     configure(settings.log_level)
     log.info("settings %s", settings.model_dump_json())
     try:
-        listener = listen(settings.host, settings.port)
+        listeners = listen(settings)
     except OSError as error:
         log.error("the gateway cannot listen on %s port %d: %s; choose another with --port", settings.host, settings.port, error)
         return 1
+    log.info("listening on %s port %d", *listeners[0].getsockname()[:2])
+    if len(listeners) == 1:
+        return serve(settings, listeners)
+    return serve_many(
+        listeners, lambda index, listener: _serve_one_of_many(settings, index, listener), settings.drain_timeout_s + _LAST_S
+    )
+
+
+def listen(settings: Settings) -> list[socket.socket]:
+    """A listening socket for each process.
+
+    Raises:
+        OSError: the port is taken, or the address is none of this machine's.
+    """
+    if settings.processes > 1:
+        return listen_shared(settings.host, settings.port, settings.processes, _BACKLOG)
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    return [socket.create_server((settings.host, settings.port), family=family, backlog=_BACKLOG)]
+
+
+def _serve_one_of_many(settings: Settings, index: int, listener: socket.socket) -> int:
+    configure(settings.log_level, process=str(index))
+    return serve(settings, [listener, peer_socket(settings.data_dir.expanduser(), index)], process=str(index))
+
+
+def serve(settings: Settings, listeners: list[socket.socket], process: str = "") -> int:
+    """Serve on ``listeners`` until told to stop; the exit status. ``process`` is this one's number where there are several."""
     try:
         app = create_app(settings, lambda: open_journal(settings))
     except (OSError, ValueError) as error:
         log.error("the gateway cannot start: %s; `headrace up` makes the key files and directories", error)
         return 1
+    app.gateway.process = process
     signal.signal(signal.SIGTERM, leave)  # uvicorn raises the signal once more when it has drained
     signal.signal(signal.SIGINT, leave)
-    log.info("listening on %s port %d", *listener.getsockname()[:2])
     server = uvicorn.Server(server_config(app, settings))
-    server.run(sockets=[listener])
+    server.run(sockets=listeners)
     return 0 if server.started else 1
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
-
-    Raises:
-        OSError: the port is taken, or the address is none of this machine's.
-    """
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=_BACKLOG)
-
-
-def leave(signum: int, frame: FrameType | None) -> None:
-    """End without complaint: what had to be finished is."""
-    sys.exit(0)
 
 
 def open_journal(settings: Settings) -> Journal:

@@ -17,8 +17,10 @@ from gateway.feedback import relay_feedback
 from gateway.fleet.learn import show
 from gateway.fleet.routes import add_fleet
 from gateway.headers import agent_headers, credential, header
+from gateway.metrics import merge
 from gateway.models import list_models
-from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, repeat, sweep
+from gateway.peers import OWN, metrics_of_peers
+from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, first_round, repeat, sweep
 from gateway.state import Gateway
 from gateway.stop import stop_calls
 from gateway.stored import add_stored
@@ -30,8 +32,10 @@ def create_api(gateway: Gateway) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        keys = KeyPoller(gateway)
+        await first_round((keys, poller), gateway.settings.control_timeout_s)
         async with asyncio.TaskGroup() as group:
-            actions = ((KeyPoller(gateway), POLL_S), (poller, POLL_S), (lambda: sweep(gateway), SWEEP_S))
+            actions = ((keys, POLL_S), (poller, POLL_S), (lambda: sweep(gateway), SWEEP_S))
             tasks = [group.create_task(repeat(action, interval_s)) for action, interval_s in actions]
             try:
                 yield
@@ -85,11 +89,14 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
         return JSONResponse(state, 200 if gateway.ready else 503)
 
     @api.get("/metrics")
-    async def metrics() -> Response:
+    async def metrics(process: str = "") -> Response:
         gateway.metrics.set("headrace_gateway_waiting", gateway.admission.num_waiting)
         for worker in gateway.workers:
             show(gateway.metrics, worker, time.monotonic())
-        return PlainTextResponse(gateway.metrics.render(), media_type="text/plain; version=0.0.4")
+        text = gateway.metrics.render(gateway.process)
+        if gateway.process and process != OWN:
+            text = merge([text, *await metrics_of_peers(gateway)])
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
 def _add_errors(api: FastAPI) -> None:

@@ -1,6 +1,8 @@
 """Counters in Prometheus' text format. One event loop owns them, so there is no lock. No label holds what an agent sent."""
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 
 _HELP = {
     "headrace_gateway_calls_total": ("counter", "Calls by HTTP status; 499: the agent left first."),
@@ -52,6 +54,18 @@ class Metrics:
                 if key[0] == name:
                     lines.append(f"{name}{_labels((*key[1:], *common))} {float(amount) if amount % 1 else int(amount)}")
         return "\n".join(lines) + "\n"
+
+
+def merge(texts: Sequence[str]) -> str:
+    """One exposition text out of several, each metric's lines together."""
+    heads: dict[str, list[str]] = {}
+    samples: dict[str, list[str]] = {}
+    for line in (line for text in texts for line in text.splitlines()):
+        name = line.split(maxsplit=3)[2] if line.startswith("#") else re.split("[{ ]", line, maxsplit=1)[0]
+        lines = (heads if line.startswith("#") else samples).setdefault(name, [])
+        if not line.startswith("#") or line not in lines:
+            lines.append(line)
+    return "\n".join(line for name in heads for line in (*heads[name], *samples.get(name, ()))) + "\n"
 
 
 def _labels(pairs: tuple[str, ...]) -> str:

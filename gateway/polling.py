@@ -4,10 +4,11 @@ A failed refresh keeps what is known; it is logged once when it begins and once 
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
@@ -107,11 +108,22 @@ async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> No
     or dead workers would be worse than one that says what went wrong and asks again.
     """
     while True:
-        try:
-            await action()
-        except Exception:
-            log.exception("a round of polling failed; the next comes in %s s", interval_s)
+        await _attempt(action)
         await asyncio.sleep(interval_s)
+
+
+async def first_round(actions: Iterable[Callable[[], Awaitable[None]]], timeout_s: float) -> None:
+    """Run ``actions`` once each, for at most ``timeout_s``: so whoever begins to serve knows its keys and workers."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await asyncio.gather(*map(_attempt, actions))
+
+
+async def _attempt(action: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await action()
+    except Exception:
+        log.exception("a round of polling failed")
 
 
 async def sweep(gateway: Gateway) -> None:

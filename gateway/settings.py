@@ -32,6 +32,8 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     """Address to listen on."""
+    processes: int = Field(1, ge=1, le=32)
+    """Gateway processes on this port, which behave as one."""
     port: int = Field(8080, ge=0, le=65535)
     """Port to listen on; 0 takes a free one, which is logged."""
     engine_urls: tuple[str, ...] = ("http://127.0.0.1:30000",)

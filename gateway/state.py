@@ -54,6 +54,8 @@ class Gateway:
     admission: Admission
     limits: Limits
     routing: Routing = field(default_factory=Routing)
+    process: str = ""
+    """This process's number where several serve one port."""
     metrics: Metrics = field(default_factory=Metrics)
     moved: dict[str, str] = field(default_factory=dict)
     agents: set[Swept] = field(default_factory=set)
