@@ -23,6 +23,7 @@ def up(
     model: Annotated[str, typer.Option(help="smollm2, tiny (random weights, starts fast), or a model's directory.")] = "smollm2",
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="What the engine computes in.")] = "float32",
     train: Annotated[bool, typer.Option("--train/--no-train", help="Run the trainer.")] = True,
+    gateways: Annotated[int, typer.Option(min=1, max=32, help="Processes of the gateway, on one port.")] = 1,
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Processes of the trainer.")] = 1,
     tenant: Annotated[str, typer.Option(help="The tenant that gets the first key.")] = "default",
     train_consent: Annotated[bool, typer.Option("--train-consent", help="Put consent to train on record for the tenant.")] = False,
@@ -49,7 +50,7 @@ def up(
 
     options = UpOptions(
         paths=paths_of(data_dir, config_dir), host=host, port=port, model=model, dtype=dtype, num_ranks=ranks, train=train,
-        train_consent=train_consent, tenant=tenant, for_program=for_program,
+        num_gateways=gateways,        train_consent=train_consent, tenant=tenant, for_program=for_program,
         engine_args=tuple(shlex.split(engine_args)),
     )  # fmt: skip
     console = Console()

@@ -14,7 +14,9 @@ TINY: Final = "tiny"
 
 @dataclass(slots=True, frozen=True)
 class UpOptions:
-    """``model`` is ``smollm2``, ``tiny`` or a directory; ``num_ranks`` counts the trainer's processes; port 0: a free one."""
+    """``model`` is ``smollm2``, ``tiny`` or a directory; ``num_ranks`` counts the trainer's processes, ``num_gateways``
+    those of the gateway; port 0: a free one.
+    """
 
     paths: Paths
     host: str = "127.0.0.1"
@@ -22,6 +24,7 @@ class UpOptions:
     model: str = SMOLLM2
     dtype: DType = "float32"
     num_ranks: int = 1
+    num_gateways: int = 1
     train: bool = True
     train_consent: bool = False
     tenant: str = "default"

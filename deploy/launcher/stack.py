@@ -116,9 +116,15 @@ def _external(options: UpOptions, url: str) -> ChildSpec:
 
 def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
     port = endpoints.gateway.rpartition(":")[2]
-    values = {**_directories(options), "HOST": options.host, "PORT": port, "ENGINE_URLS": json.dumps(endpoints.workers)}
+    values = {
+        **_directories(options),
+        "HOST": options.host,
+        "PORT": port,
+        "PROCESSES": str(options.num_gateways),
+        "ENGINE_URLS": json.dumps(endpoints.workers),
+    }
     ready = http_ready(f"{endpoints.gateway}/health")
-    return ChildSpec(GATEWAY, _fixed("-m", "gateway"), _environment("GATEWAY", values), ready, 30.0, 35.0)
+    return ChildSpec(GATEWAY, _fixed("-m", "gateway"), _environment("GATEWAY", values), ready, 30.0, 50.0)
 
 
 def _trainer(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> ChildSpec:
