@@ -50,7 +50,7 @@ def up(
 
     options = UpOptions(
         paths=paths_of(data_dir, config_dir), host=host, port=port, model=model, dtype=dtype, num_ranks=ranks, train=train,
-        num_gateways=gateways,        train_consent=train_consent, tenant=tenant, for_program=for_program,
+        num_gateways=gateways, train_consent=train_consent, tenant=tenant, for_program=for_program,
         engine_args=tuple(shlex.split(engine_args)),
     )  # fmt: skip
     console = Console()
