@@ -1,15 +1,18 @@
 """Group commit: one thread seals, writes and syncs what the loop hands over, and wakes those who wait.
 
-No window when idle: a single record is synced at once. When busy, everything that arrived during one sync shares the next. A failed
-write or sync is fatal, because the kernel may have dropped the dirty pages: everybody waiting, and everybody later, hears of it.
+No window when idle: a record that somebody waits for is synced at once. When busy, everything that arrived during one sync shares
+the next. Records that nobody waits for don't wake the thread before ``wake``: most go along with one that does. A failed write or
+sync is fatal, because the kernel may have dropped the dirty pages: everybody waiting, and everybody later, hears of it.
 """
 
 import asyncio
 import queue
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from atdp.faults import point
 from dataproxy.capture.errors import JournalFailed
@@ -46,8 +49,7 @@ class Waiter:
         return waiting
 
 
-@dataclass(slots=True, frozen=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One half on its way to the disk."""
 
     tenant: str
@@ -68,7 +70,9 @@ class Committer:
         self._number = 0
         self._segment = new_segment(0)
         self._unsynced = 0
-        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._entries: deque[Entry] = deque()
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._woken = self._stopping = False
         self._failure: str | None = None
 
     @property
@@ -82,22 +86,32 @@ class Committer:
             raise JournalFailed(self._failure)
 
     def put(self, entry: Entry) -> None:
-        """Queue a half, in order."""
-        self._queue.put(entry)
+        """Queue a half, in order; wake the thread if somebody waits for it."""
+        self._entries.append(entry)
+        if entry.waiter is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the thread commit what is queued."""
+        if not self._woken:
+            self._woken = True
+            self._wakes.put(None)
 
     def stop(self) -> None:
         """No more entries: the thread writes what is queued and ends."""
         if self._failure is None:
             self._failure = "the journal is closed"
-            self._queue.put(None)
+            self._stopping = True
+            self._wakes.put(None)
 
     def run(self) -> None:
         """Commit batches until stopped or broken."""
         batch: list[Entry] = []
         try:
-            running = True
-            while running:
-                batch, running = self._next_batch()
+            while not (self._stopping and not self._entries):
+                if not self._stopping:
+                    self._sleep()
+                batch = self._next_batch()
                 self._roll_if_due()
                 self._commit(batch)
             self._segment.close()
@@ -108,19 +122,22 @@ class Committer:
             if not isinstance(error, OSError):
                 raise
 
-    def _next_batch(self) -> tuple[list[Entry], bool]:
-        """Everything queued by now, waiting for the first entry as long as the segment may stay open."""
-        batch: list[Entry] = []
+    def _sleep(self) -> None:
+        """Until woken (each ``wake`` is one item of the queue), as long as the segment may stay open."""
+        remaining = self._segment.created + self._max_age_s - time.monotonic()
         with suppress(queue.Empty):
-            remaining = self._segment.created + self._max_age_s - time.monotonic()
-            entry = self._queue.get(timeout=max(remaining, 0.001) if self._segment.index else None)
-            while entry is not None:
-                batch.append(entry)
-                if len(batch) == _MAX_BATCH:
-                    return batch, True
-                entry = self._queue.get_nowait()
-            return batch, False
-        return batch, True
+            self._wakes.get(timeout=max(remaining, 0.001) if self._segment.index else None)
+
+    def _next_batch(self) -> list[Entry]:
+        """Everything queued by now."""
+        self._woken = False  # whoever comes after this line wakes us again
+        batch: list[Entry] = []
+        with suppress(IndexError):
+            while len(batch) < _MAX_BATCH:
+                batch.append(self._entries.popleft())
+        if self._entries:
+            self.wake()
+        return batch
 
     def _roll_if_due(self) -> None:
         segment = self._segment
@@ -147,11 +164,8 @@ class Committer:
         _wake(batch, None)
 
     def _leftovers(self) -> list[Entry]:
-        entries = []
-        with suppress(queue.Empty):
-            while True:
-                if (entry := self._queue.get_nowait()) is not None:
-                    entries.append(entry)
+        entries = list(self._entries)
+        self._entries.clear()
         return entries
 
 

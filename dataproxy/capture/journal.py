@@ -18,6 +18,8 @@ from dataproxy.capture.segment import Segment
 from dataproxy.capture.space import Space
 
 Durability = Literal["strict", "relaxed"]
+_WRITE_BEHIND_S = 0.02
+"""How long a request half may wait for company before it is written: far less than a model takes."""
 
 
 class Journal:
@@ -29,6 +31,7 @@ class Journal:
         self._max_queued_bytes = max_queued_bytes
         self._queued_bytes = 0
         self._tenants: dict[str, str] = {}
+        self._waking = False
         self._thread = threading.Thread(target=committer.run, name="journal-committer", daemon=True)
         self._thread.start()
 
@@ -75,6 +78,9 @@ class Journal:
         self._space.reserve(half.event_id, len(half.body))
         self._tenants[half.event_id] = half.tenant
         self._queue(Entry(half.tenant, half, len(half.body), None))
+        if not self._waking:
+            self._waking = True
+            asyncio.get_running_loop().call_later(_WRITE_BEHIND_S, self._wake)
 
     def commit(self, half: ResponseHalf, done: Done) -> None:
         """Hand the response half over; ``done`` is called on this loop once the whole exchange is durable, or may not be.
@@ -115,6 +121,10 @@ class Journal:
         """Write and sync what is queued, end the segment and the thread."""
         self._committer.stop()
         self._thread.join()
+
+    def _wake(self) -> None:
+        self._waking = False
+        self._committer.wake()
 
     def _queue(self, entry: Entry) -> None:
         self._queued_bytes += entry.size_bytes

@@ -9,7 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-MAGIC = b"HRSEG01\n"
+MAGIC = b"HRSEG02\n"
 _TEMPORARY = ".tmp"
 
 

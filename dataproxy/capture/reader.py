@@ -4,7 +4,6 @@ A tail that stops in the middle of a frame is not an error: either it is being w
 that it was durable. Imported by the drain, never by the gateway.
 """
 
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from dataproxy.capture.errors import KeyUnusable, SegmentDamaged
 from dataproxy.capture.layout import MAGIC, SegmentFiles
 from dataproxy.capture.records import Half, decode_half
 from dataproxy.capture.sealing import unseal
-from dataproxy.capture.segment import FRAME, HEAD, NONCE_BYTES, associated_data
+from dataproxy.capture.segment import FRAME, HEAD, NONCE_BYTES, associated_data, checksum
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +41,8 @@ class SegmentReader:
             sealed = files.key.read_bytes()
         except FileNotFoundError as error:
             raise KeyUnusable(f"segment {files.name} has no key file") from error
-        self._cipher = AESGCM(unseal(private_key, sealed, files.name.encode()))
+        self._name = files.name.encode()
+        self._cipher = AESGCM(unseal(private_key, sealed, self._name))
 
     def read(self, offset: int = 0) -> Iterator[Located]:
         """The whole records from byte ``offset`` (0: the first) to the end, in order.
@@ -52,6 +52,8 @@ class SegmentReader:
         """
         position = max(offset, len(MAGIC))
         with self.files.segment.open("rb") as file:
+            if not MAGIC.startswith(file.read(len(MAGIC))):
+                raise SegmentDamaged(f"segment {self.files.name} is of another format")
             file.seek(position)
             while len(prefix := file.read(FRAME.size)) == FRAME.size:
                 length, crc = FRAME.unpack(prefix)
@@ -65,14 +67,16 @@ class SegmentReader:
 
     def _open(self, payload: bytes, crc: int, position: int) -> tuple[str, Half]:
         where = f"segment {self.files.name} at byte {position}"
-        if zlib.crc32(payload) != crc or len(payload) < HEAD.size:
-            raise SegmentDamaged(f"{where}: checksum differs")
+        if len(payload) < HEAD.size:
+            raise SegmentDamaged(f"{where}: too short")
         index, tenant_bytes = HEAD.unpack_from(payload)
-        tenant = payload[HEAD.size : HEAD.size + tenant_bytes]
-        nonce_end = HEAD.size + tenant_bytes + NONCE_BYTES
-        nonce = payload[HEAD.size + tenant_bytes : nonce_end]
+        nonce_at = HEAD.size + tenant_bytes
+        sealed_at = nonce_at + NONCE_BYTES
+        tenant, sealed = payload[HEAD.size : nonce_at], payload[sealed_at:]
+        if checksum(payload[:sealed_at], sealed) != crc:
+            raise SegmentDamaged(f"{where}: checksum differs")
         try:
-            plaintext = self._cipher.decrypt(nonce, payload[nonce_end:], associated_data(self.files.name, index, tenant))
+            plaintext = self._cipher.decrypt(payload[nonce_at:sealed_at], sealed, associated_data(self._name, index, tenant))
             return tenant.decode(), decode_half(plaintext)
         except (InvalidTag, ValueError) as error:
             raise SegmentDamaged(f"{where}: the seal does not open, or holds no record of ours") from error

@@ -1,8 +1,8 @@
 """One open segment: its data key, its file, and how a record is framed.
 
 A frame is ``length u32 · crc u32 · seq u64 · tenant length u16 · tenant · nonce 12 · ciphertext``, little-endian; ``length`` counts
-what follows the CRC, which covers the same bytes. The seal's associated data binds segment,
-index and tenant, so no record can be moved.
+what follows the CRC. The CRC covers the same bytes but for the ciphertext before its tag: the seal proves the rest, and its
+associated data binds segment, index and tenant, so no record can be moved.
 """
 
 import fcntl
@@ -22,9 +22,17 @@ HEAD = struct.Struct("<QH")
 NONCE_BYTES = 12
 
 
-def associated_data(segment: str, index: int, tenant: bytes) -> bytes:
+TAG_BYTES = 16
+
+
+def associated_data(segment: bytes, index: int, tenant: bytes) -> bytes:
     """What a record's seal binds."""
-    return b"%s\0%d\0%s" % (segment.encode(), index, tenant)
+    return b"%b\0%d\0%b" % (segment, index, tenant)
+
+
+def checksum(before: bytes, ciphertext: bytes) -> int:
+    """The CRC of a frame: ``before`` is what stands between CRC and ciphertext."""
+    return zlib.crc32(ciphertext[-TAG_BYTES:], zlib.crc32(before))
 
 
 class Segment:
@@ -40,6 +48,7 @@ class Segment:
         self.size = len(MAGIC)
         self.index = 0
         self.files = SegmentFiles(directory, f"{time.time_ns() // 1000:014x}-{writer}-{number:06d}")
+        self._name = self.files.name.encode()
         data_key = AESGCM.generate_key(bit_length=256)
         self._cipher = AESGCM(data_key)
         self._descriptor = os.open(self.files.temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
@@ -52,12 +61,12 @@ class Segment:
 
     def frame(self, tenant: str, plaintext: bytes) -> bytes:
         """The sealed frame of the next record. Every frame must be written, in order."""
-        name = tenant.encode()
-        nonce = self.index.to_bytes(NONCE_BYTES, "little")
-        ciphertext = self._cipher.encrypt(nonce, plaintext, associated_data(self.files.name, self.index, name))
-        payload = b"".join((HEAD.pack(self.index, len(name)), name, nonce, ciphertext))
-        self.index += 1
-        return FRAME.pack(len(payload), zlib.crc32(payload)) + payload
+        name, index = tenant.encode(), self.index
+        nonce = index.to_bytes(NONCE_BYTES, "little")
+        ciphertext = self._cipher.encrypt(nonce, plaintext, associated_data(self._name, index, name))
+        before = HEAD.pack(index, len(name)) + name + nonce
+        self.index = index + 1
+        return FRAME.pack(len(before) + len(ciphertext), checksum(before, ciphertext)) + before + ciphertext
 
     def write(self, frames: list[bytes]) -> None:
         """Append ``frames`` in one piece."""
