@@ -26,8 +26,8 @@ _HEADERS = (
     b"thread-id",
 )
 _RANK = {name: rank for rank, name in enumerate(_HEADERS)}
-_HINTS = frozenset(("metadata", "prompt_cache_key", "user"))
-"""Fields of a body that may name a session."""
+_HINTS = frozenset(("metadata", "user"))
+"""Fields of a body that may name a session. Not `prompt_cache_key`: agents give one to all conversations with the same instructions."""
 _IN_USER_ID = "_session_"
 _MAX_NAME = 128
 _HASHED_BYTES = 4096
@@ -68,7 +68,7 @@ class SessionNamer:
             return self._printable(header.decode("latin-1")), "header"
         if _HINTS.isdisjoint(request.fields):
             return "", "body"
-        body = request.metadata("session_id") or request.text("prompt_cache_key")
+        body = request.metadata("session_id")
         if not body:
             body = self._of_user(request.metadata("user_id") if dialect is MESSAGES else request.text("user"))
         return self._printable(body), "body"

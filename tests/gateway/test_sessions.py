@@ -24,14 +24,13 @@ def name(namer=NAMER, url="", headers=(), tenant="t", key="k", dialect=DIALECT, 
     return namer.name(tenant, key, url, header_session(list(headers)), request(**fields), dialect)
 
 
-def test_the_order_is_url_header_metadata_cache_key():
+def test_the_order_is_url_header_metadata_user():
     headers = [(b"x-litellm-session-id", b"lite"), (b"x-headrace-session", b"ours"), (b"x-foo-session-id", b"foo")]
     body = {"metadata": {"session_id": "meta"}, "prompt_cache_key": "cache", "user": "person"}
     assert (name(url="u", headers=headers, **body).session_id, name(url="u").source) == ("u", "url")
     assert (name(headers=headers, **body).session_id, name(headers=headers).source) == ("ours", "header")
     assert name(headers=headers[2:], **body).session_id == "foo"
     assert (name(**body).session_id, name(**body).source) == ("meta", "body")
-    assert name(prompt_cache_key="cache", user="person").session_id == "cache"
     assert name(user="person").source == "inferred"
     assert name(SessionNamer(b"k" * 32, user_is_session=True), user="person").session_id == "person"
 
@@ -58,6 +57,12 @@ def test_an_inferred_session_stays_through_a_conversation_and_differs_between_th
         name(SessionNamer(b"x" * 32)),
     ]
     assert len({one.session_id for one in [name(), *others]}) == 5
+
+
+def test_a_prompt_cache_key_does_not_tie_conversations_together():
+    one, other = (name(prompt_cache_key="same", messages=[{"role": "user", "content": text}]) for text in ("hi", "ho"))
+    assert one.source == other.source == "inferred"
+    assert one.session_id != other.session_id
 
 
 def test_the_same_name_in_two_tenants_has_two_affinities():
