@@ -27,7 +27,8 @@ _HEADERS = (
 )
 _RANK = {name: rank for rank, name in enumerate(_HEADERS)}
 _HINTS = frozenset(("metadata", "user"))
-"""Fields of a body that may name a session. Not `prompt_cache_key`: agents give one to all conversations with the same instructions."""
+"""Fields of a body that may name a session. Not `prompt_cache_key`: agents share one among all conversations with the same
+instructions."""
 _IN_USER_ID = "_session_"
 _MAX_NAME = 128
 _HASHED_BYTES = 4096
