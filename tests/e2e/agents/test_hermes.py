@@ -41,7 +41,8 @@ def test_hermes_works_through_its_requests(desk: Desk, hermes_python: str, api_m
     assert "hermes: No, that was all." in done.stdout
     assert (folder / "count.txt").read_text() == "3 tickets\n"
     ids = answers(desk, f"hermes-{api_mode}", num=5)
-    desk.conversation(ids)
+    events = desk.conversation(ids)
+    assert events[0].session_id.startswith("s-"), "Hermes names no session, and its cache key is none"
     desk.assert_rewards_reach(ids[-1], key)
     left = [process for process in psutil.process_iter(["cwd"]) if process.info["cwd"] == str(folder)]
     assert not left, f"Hermes left {left} running"
