@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
@@ -18,7 +19,8 @@ from gateway.fleet.learn import show
 from gateway.fleet.routes import add_fleet
 from gateway.headers import agent_headers, credential, header
 from gateway.metrics import merge
-from gateway.models import list_models
+from gateway.models import list_models, show_model
+from gateway.openapi import document
 from gateway.peers import OWN, metrics_of_peers
 from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, first_round, repeat, sweep
 from gateway.state import Gateway
@@ -62,6 +64,11 @@ def _add_calls(api: FastAPI, gateway: Gateway) -> None:
         identity = await gateway.keys.caller(credential(request.scope["headers"]))
         return Response(await list_models(gateway, identity), media_type="application/json")
 
+    @api.get("/v1/models/{model:path}")
+    async def one_model(request: Request, model: str) -> Response:
+        identity = await gateway.keys.caller(credential(request.scope["headers"]))
+        return Response(await show_model(gateway, identity, model), media_type="application/json")
+
     @api.post("/v1/feedback")
     @api.post("/feedback")
     async def feedback(request: Request) -> Response:
@@ -78,6 +85,10 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
     @api.get("/health")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
+
+    @api.get("/openapi.json")
+    async def openapi() -> Response:
+        return JSONResponse(document(version("headrace")))
 
     @api.get("/ready")
     async def ready() -> Response:

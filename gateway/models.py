@@ -1,4 +1,4 @@
-"""``GET /v1/models``: the engines' own list, cut down to what the key may use."""
+"""``GET /v1/models`` and ``/v1/models/{model}``: the engines' own list, cut down to what the key may use."""
 
 import msgspec
 
@@ -32,6 +32,19 @@ async def list_models(gateway: Gateway, identity: Identity) -> bytes:
         for card in msgspec.json.decode(body, type=_ModelList).data:
             cards.setdefault(msgspec.json.decode(card["id"], type=str), card)
     return msgspec.json.encode(_ModelList([card for name, card in cards.items() if identity.may_use(name)]))
+
+
+async def show_model(gateway: Gateway, identity: Identity, model: str) -> bytes:
+    """One card of the list.
+
+    Raises:
+        Refused: 404, there is none of that name for this key; 503, no worker answers.
+    """
+    for card in msgspec.json.decode(await list_models(gateway, identity), type=_ModelList).data:
+        if msgspec.json.decode(card["id"], type=str) == model:
+            return msgspec.json.encode(card)
+    message = f"the model `{model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
+    raise Refused(404, "model_not_found", message)
 
 
 async def _ask_workers(gateway: Gateway) -> list[bytes]:

@@ -53,6 +53,13 @@ async def test_models_are_the_engines_own_bytes_or_cut_to_what_the_key_may_use(s
         assert (await client.get("/v1/models")).status_code == 503
 
 
+async def test_one_model_is_shown_to_the_keys_that_may_use_it(served):
+    async with served.client() as client, served.client("hr_elsewhere") as elsewhere:
+        assert (await client.get("/v1/models/tiny")).json() == (await client.get("/v1/models")).json()["data"][0]
+        for answer in (await elsewhere.get("/v1/models/tiny"), await client.get("/v1/models/org/none")):
+            assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+
+
 async def test_calls_are_served_and_feedback_is_503_while_the_data_proxy_is_down(served, run_dir):
     (run_dir / "run" / "dataproxy.sock").unlink()
     served.gateway.pool.close()
