@@ -75,6 +75,27 @@ def sglang_engine(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory
         process.wait()
 
 
+@pytest.fixture(scope="session")
+def knowing_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
+    """Real SGLang with a model that reasons and calls tools, as `tests.conformance.conversations` has it.
+
+    The tool parser is found in the template (`auto`); the template has no word for reasoning, so that parser is named.
+    """
+    from tests.conformance.conversations import CONVERSATIONS
+    from tests.e2e.agents.model import ensure_agent_model
+
+    directory = tmp_path_factory.mktemp("knowing")
+    tap, model_dir = directory / "tap.jsonl", ensure_agent_model(CONVERSATIONS)
+    tap.touch()
+    parser = ("--reasoning-parser", "qwen3")
+    process, url = start_engine(model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)}, *parser)
+    try:
+        yield RunningEngine(url, model_dir, tap)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
 def start_engine(model_dir: Path, log: Path, environment: dict[str, str], *extra: str) -> tuple[subprocess.Popen[bytes], str]:
     """Start an engine, with `extra` launch arguments, and wait until it is ready; the process and its base URL."""
     port = free_port()

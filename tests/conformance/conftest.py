@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anthropic
+import openai
 import pytest
 
 from tests.conformance.answers import Answer, parse
+from tests.conformance.conversations import REPLIES
 from tests.engine_fixture import MODEL_NAME, RunningEngine
+from tests.fakes.dialects.parts import flat
 from tests.fakes.engine import FakeEngine
 from workers.inference.client import EngineClient, EngineState
 from workers.inference.client.checksum import load_directory
@@ -87,6 +91,44 @@ async def target(request: pytest.FixtureRequest, tiny_model_dir: Path) -> AsyncI
         yield Target("sglang", running.url, client, tiny_model_dir, version)
         state = await client.state()
         assert (state.paused, state.update, state.num_in_flight) == (False, "none", 0), "the test left the engine busy"
+
+
+@pytest.fixture(params=["fake", pytest.param("sglang", marks=pytest.mark.engine)])
+async def knowing(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Target]:
+    """An engine whose model reasons and calls tools, as `conversations` has it."""
+    if request.param == "fake":
+        engine = FakeEngine(model_name=MODEL_NAME)
+        engine.model.reply = lambda body: next(
+            said for asked, said in REPLIES.items() if flat(body["messages"][-1]["content"]).endswith(asked)
+        )
+        async with engine.serve() as url, EngineClient(url) as client:
+            yield Target("fake", url, client, tmp_path, "v000000")
+        return
+    running: RunningEngine = request.getfixturevalue("knowing_engine")
+    async with EngineClient(running.url) as client:
+        yield Target("sglang", running.url, client, running.model_dir, await client.weight_version())
+
+
+def openai_on(target: Target) -> openai.AsyncOpenAI:
+    """OpenAI's SDK, unmodified, on the engine."""
+    return openai.AsyncOpenAI(base_url=f"{target.url}/v1", api_key="none", max_retries=0)
+
+
+def anthropic_on(target: Target) -> anthropic.AsyncAnthropic:
+    """Anthropic's SDK, unmodified, on the engine."""
+    return anthropic.AsyncAnthropic(base_url=target.url, api_key="none", max_retries=0)
+
+
+@pytest.fixture
+async def openai_sdk(target: Target) -> AsyncIterator[openai.AsyncOpenAI]:
+    async with openai_on(target) as sdk:
+        yield sdk
+
+
+@pytest.fixture
+async def anthropic_sdk(target: Target) -> AsyncIterator[anthropic.AsyncAnthropic]:
+    async with anthropic_on(target) as sdk:
+        yield sdk
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> bytes:

@@ -68,12 +68,60 @@ def text(answer: Answer) -> str:
     return "".join(piece for name, document in events(answer) for piece in _pieces(name, document))
 
 
+def reasoning(answer: Answer) -> str:
+    """All reasoning of the answer."""
+    return "".join(piece for name, document in events(answer) for piece in _thoughts(name, document))
+
+
+def _thoughts(name: str, document: Any) -> Iterator[str]:
+    if name in ("response.reasoning_text.delta", "content_block_delta"):
+        delta = document["delta"]
+        yield delta if isinstance(delta, str) else delta.get("thinking", "")
+    elif name == "" and "output" in document:
+        yield from (part["text"] for item in document["output"] if item["type"] == "reasoning" for part in item["content"])
+    elif name == "" and "content" in document:
+        yield from (block.get("thinking", "") for block in document["content"])
+    elif name == "":
+        for choice in document["choices"]:
+            yield (choice.get("delta") or choice.get("message") or {}).get("reasoning_content") or ""
+
+
+def calls(answer: Answer) -> list[tuple[str, str]]:
+    """Name and arguments of every tool call, in order."""
+    found: list[list[str]] = []
+    for name, document in events(answer):
+        block, delta = document.get("content_block") or {}, document.get("delta") or {}
+        if name == "response.output_item.done" and document["item"]["type"] == "function_call":
+            found.append([document["item"]["name"], document["item"]["arguments"]])
+        elif block.get("type") == "tool_use":
+            found.append([block["name"], ""])
+        elif name == "content_block_delta" and "partial_json" in delta:
+            found[-1][1] += delta["partial_json"]
+        elif name == "":
+            found += _named_calls(document, found)
+    return [(name, arguments) for name, arguments in found]
+
+
+def _named_calls(document: Any, found: list[list[str]]) -> list[list[str]]:
+    """The calls of a whole answer, or of a chat chunk; pieces of an earlier call's arguments are put to it in `found`."""
+    new = [[item["name"], item["arguments"]] for item in document.get("output", []) if item["type"] == "function_call"]
+    new += [[block["name"], json.dumps(block["input"])] for block in document.get("content", []) if block["type"] == "tool_use"]
+    for choice in document.get("choices", []):
+        for call in (choice.get("delta") or choice.get("message") or {}).get("tool_calls") or []:
+            function = call["function"]
+            if function.get("name"):
+                new.append([function["name"], function.get("arguments") or ""])
+            else:
+                (new or found)[-1][1] += function["arguments"]
+    return new
+
+
 def _pieces(name: str, document: Any) -> Iterator[str]:
     if name in ("response.output_text.delta", "content_block_delta"):
         delta = document["delta"]
         yield delta if isinstance(delta, str) else delta.get("text", "")
     elif name == "" and "output" in document:
-        yield from (part["text"] for item in document["output"] for part in item.get("content") or [])
+        yield from (part["text"] for item in document["output"] if item["type"] == "message" for part in item["content"])
     elif name == "" and "content" in document:
         yield from (block.get("text", "") for block in document["content"])
     elif name == "":

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from workers.inference.errors import InferenceError
-from workers.inference.launch import FROM_TEMPLATE, LaunchOptions, command, environment
+from workers.inference.launch import LaunchOptions, command, environment
+from workers.inference.templates import FROM_TEMPLATE
 
 _PR_SET_PDEATHSIG: Final = 1
 

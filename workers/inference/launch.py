@@ -16,13 +16,10 @@ from typing import Final, Literal
 
 from workers.inference import cpu_profile
 from workers.inference.errors import PluginNotInstalled
+from workers.inference.templates import FROM_TEMPLATE, tool_call_parser
 
 PLUGIN_GROUP: Final = "sglang.srt.plugins"
 PLUGIN_NAME: Final = "headrace"
-
-FROM_TEMPLATE: Final = "auto"
-"""SGLang finds the format in the model's chat template: hermes or qwen for `<tool_call>`, llama3 for `<|python_tag|>`, … A template
-that knows neither tools nor reasoning, as SmolLM2's, leaves the answer's text as it is."""
 
 NO_PARSER: Final = "none"
 
@@ -31,7 +28,8 @@ NO_PARSER: Final = "none"
 class LaunchOptions:
     """What differs between two engines. `num_threads` bounds OpenMP, `max_total_tokens` the KV cache (tokens).
 
-    The parsers are SGLang's names of formats, `auto` for the one that the chat template speaks, or `none`.
+    The parsers are SGLang's names of formats, `auto` for the one that the chat template speaks, or `none`. A template that knows
+    neither tools nor reasoning, as SmolLM2's, leaves the answer's text as it is.
     """
 
     model_path: Path
@@ -61,7 +59,9 @@ def command(options: LaunchOptions) -> list[str]:
         "--sleep-on-idle",  # its scheduler would spin on a core that others need
         "--enable-response-store",  # previous_response_id; the plug-in bounds it
     ]  # fmt: skip
-    for flag, parser in (("--tool-call-parser", options.tool_call_parser), ("--reasoning-parser", options.reasoning_parser)):
+    calls = options.tool_call_parser
+    calls = tool_call_parser(options.model_path) if calls == FROM_TEMPLATE else calls
+    for flag, parser in (("--tool-call-parser", calls), ("--reasoning-parser", options.reasoning_parser)):
         arguments += [flag, parser] if parser != NO_PARSER else []
     if cpu_profile.applies():
         arguments += ["--device", "cpu", "--attention-backend", "torch_native", "--chunked-prefill-size", "2048"]

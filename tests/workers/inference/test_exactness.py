@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from tests.conformance.answers import Answer, Choice, parse
+from tests.conformance.dialects import COMPLETIONS, MESSAGES, RESPONSES, Dialect
 from tests.engine_fixture import FIRST_VERSION, MODEL_NAME, RunningEngine, Tapped
 from workers.inference.client import EngineClient, swap
 from workers.inference.client.checksum import load_directory
@@ -72,6 +73,31 @@ async def test_the_record_is_what_the_scheduler_had(sglang_engine: RunningEngine
     rid = f"chatcmpl-{uuid.uuid4().hex}"
     answer = await call(sglang_engine, rid, **SHAPES[shape])
     assert_same(answer, samples(sglang_engine, rid, SHAPES[shape].get("n", 1)))
+
+
+DIALECT_SHAPES: dict[str, tuple[Dialect, dict[str, Any]]] = {
+    "completions": (COMPLETIONS, {"prompt": MULTI_BYTE}),
+    "completions_of_ids": (COMPLETIONS, {"prompt": [4093, 198, 5982, 338]}),
+    "completions_n2": (COMPLETIONS, {"n": 2}),
+    "completions_echo_logprobs": (COMPLETIONS, {"echo": True, "logprobs": 2}),
+    "responses": (RESPONSES, {"input": MULTI_BYTE}),
+    "responses_items": (RESPONSES, {"input": TURNS[1:], "instructions": "You sort letters."}),
+    "messages": (MESSAGES, {"messages": TURNS[1:], "system": "You sort letters."}),
+    "messages_stop": (MESSAGES, {"stop_sequences": ["a", "e", "i"]}),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["json", "stream"])
+@pytest.mark.parametrize("shape", DIALECT_SHAPES)
+async def test_the_record_of_each_dialect_is_what_the_scheduler_had(sglang_engine: RunningEngine, shape: str, stream: bool) -> None:
+    dialect, fields = DIALECT_SHAPES[shape]
+    rid = dialect.rid()
+    headers = {"x-headrace-record": "1", "x-headrace-rid": rid}
+    body = {"model": MODEL_NAME, **dialect.asks(24, temperature=1, stream=stream, **fields)}
+    async with httpx.AsyncClient(timeout=60) as http:
+        answer = parse(await http.post(sglang_engine.url + dialect.path, json=body, headers=headers))
+    assert answer.status == 200
+    assert_same(answer, samples(sglang_engine, rid, fields.get("n", 1)))
 
 
 async def test_one_wrong_id_is_noticed(sglang_engine: RunningEngine) -> None:

@@ -1,7 +1,9 @@
 """What an engine is started with, with and without a GPU, and that nothing of it outlives its supervisor."""
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from workers.inference import cpu_profile, launch
 from workers.inference.launch import LaunchOptions, command, environment
+from workers.inference.templates import tool_call_parser
 
 OPTIONS = LaunchOptions(Path("/models/tiny"), 31000, "tiny", weight_version="v000004", extra=("--tp", "2"))
 
@@ -20,6 +23,27 @@ def test_the_command_names_model_port_and_version(monkeypatch: pytest.MonkeyPatc
     assert pairs["--served-model-name"] == "tiny" and pairs["--weight-version"] == "v000004"
     assert pairs["--host"] == "127.0.0.1" and pairs["--attention-backend"] == "torch_native"
     assert arguments[-2:] == ["--tp", "2"]
+
+
+def test_parsers_are_those_that_the_template_speaks_unless_named(tmp_path: Path) -> None:
+    def flags(template: str, **options: str) -> tuple[str | None, str | None]:
+        (tmp_path / "chat_template.jinja").write_text(template)
+        pairs = dict(pairwise(command(replace(OPTIONS, model_path=tmp_path, **options))))
+        return pairs.get("--tool-call-parser"), pairs.get("--reasoning-parser")
+
+    hermes = '{"name": <function-name>, "arguments": <args-json-object>}'
+    assert flags("no tools") == ("auto", "auto")
+    assert flags(hermes) == ("hermes", "auto")
+    assert flags(f"{hermes} {{% if enable_thinking %}}") == ("auto", "auto")  # Qwen3's: SGLang knows it
+    assert flags("<|start_header_id|> Environment: ipython") == ("llama3", "auto")
+    assert flags(hermes, tool_call_parser="none", reasoning_parser="qwen3") == (None, "qwen3")
+
+
+def test_the_template_may_lie_in_the_tokenizers_configuration(tmp_path: Path) -> None:
+    templates = [{"name": "default", "template": "plain"}, {"name": "tool_use", "template": '"arguments": <args-json-object>'}]
+    for kept in (templates, templates[1]["template"]):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": kept}))
+        assert tool_call_parser(tmp_path) == "hermes"
 
 
 def test_a_gpu_host_gets_no_profile(monkeypatch: pytest.MonkeyPatch) -> None:

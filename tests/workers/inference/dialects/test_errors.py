@@ -8,7 +8,6 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from workers.inference.dialects.errors import describe
 
-
 TEXT = {"type": "text", "text": "a"}
 
 
@@ -49,7 +48,7 @@ def problems(body: Any) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"messages": [{"role": "user", "content": [TEXT, {"type": "odd"}]}]}, "messages.0.content.1.type: unsupported value 'odd'"),
+        ({"messages": [{"role": "user", "content": [TEXT, {"type": "odd"}]}]}, "messages.0.content.1.type: unsupported value"),
         ({"messages": [{"role": "user", "content": None}]}, "messages.0.content: Input should be a valid string"),
         ({"messages": [{"role": "boss", "content": "x"}]}, "messages.0.role: Input should be 'system'"),
         ({"messages": "hello"}, "messages: Input should be a valid list"),
