@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 
-import httpx
 import psutil
 import pytest
 
@@ -21,7 +20,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     environment = {"PYTHONPATH": os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")]), "HEADRACE_TEST_TAP": str(tap)}
     options = ["--no-train", "--model", str(ensure_agent_model()), "--engine-args", "--tool-call-parser qwen25"]
     with running_stack(directory, *options, environment=environment) as stack:
-        yield Desk(stack, tap)
-        assert httpx.get(f"{stack.engine}/v1/loads").json()["aggregate"]["total_running_reqs"] == 0
+        desk = Desk(stack, tap)
+        yield desk
+        assert desk.num_running() == 0
         started = psutil.Process(stack.process.pid).children(recursive=True)
     assert not [process for process in started if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]

@@ -7,11 +7,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import numpy as np
 
 from atdp.events import Event
 from atdp.ids import event_id_in
-from dataproxy.client.types import EventDetail, Feedback
+from dataproxy.client.types import Consent, EventDetail, Feedback, KeyLimits, NewKey
+from deploy.launcher.readiness import wait_key_works
 from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
 from tests.engine_fixture import Tapped
@@ -24,9 +26,19 @@ class Desk:
     stack: RunningStack
     tap: Path
 
-    def new_key(self, agent: str) -> str:
+    def new_key(self, agent: str, requests_per_minute: int | None = None) -> str:
         """The key of a new agent, whose calls may be trained on."""
-        return self.stack.new_agent("acme", agent, training=True, reason="agents' test")
+        limits = KeyLimits(requests_per_minute=requests_per_minute)
+        with self.stack.client() as client:
+            client.set_consent(Consent("acme", recording=True, training=True, reason="agents' test", agent=agent))
+            key = client.create_key(NewKey("acme", agent, "agent", limits=limits)).key
+        wait_key_works(self.stack.gateway, key)
+        return key
+
+    def num_running(self) -> int:
+        """Requests that the engine holds."""
+        loads = httpx.get(f"{self.stack.engine}/v1/loads", timeout=60).json()["loads"]
+        return sum(int(one["num_running_reqs"]) + int(one["num_waiting_reqs"]) for one in loads)
 
     def tapped(self, completion_id: str) -> Tapped:
         """What the engine's scheduler had for one answer."""

@@ -4,12 +4,14 @@ import asyncio
 import re
 from collections.abc import Iterator
 
+import httpx
 import openai
 import pytest
 from openai.types.chat import ChatCompletionMessageParam
 
 from examples.openai_sdk import agent as example
 from examples.orders import QUESTIONS, SYSTEM
+from tests.e2e import oracle
 from tests.e2e.agents.recorded import Desk
 
 pytestmark = [pytest.mark.e2e, pytest.mark.engine]
@@ -111,6 +113,34 @@ def test_errors_are_the_sdks_own(desk: Desk, client: openai.OpenAI) -> None:
         client.responses.create(model=desk.stack.model, input="x", previous_response_id="resp_" + "0" * 48)
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(model=desk.stack.model, messages=FIRST, max_tokens=-1)
+
+
+async def test_a_refused_call_is_tried_again_by_the_sdk_when_it_was_told_to(desk: Desk) -> None:
+    statuses: list[int] = []
+
+    async def note(response: httpx.Response) -> None:
+        statuses.append(response.status_code)
+
+    key = desk.new_key("hurried", requests_per_minute=20)
+    http_client = openai.DefaultAsyncHttpxClient(event_hooks={"response": [note]})
+    async with openai.AsyncOpenAI(
+        base_url=f"{desk.stack.gateway}/v1", api_key=key, max_retries=5, http_client=http_client
+    ) as client:
+        calls = [client.chat.completions.create(model=desk.stack.model, messages=FIRST, max_tokens=1) for _ in range(21)]
+        answers = await asyncio.gather(*calls)
+    assert len({answer.id for answer in answers}) == 21
+    assert 429 in statuses and statuses.count(200) == 21
+
+
+def test_a_time_out_of_the_sdk_ends_the_call_in_the_engine(desk: Desk, client: openai.OpenAI) -> None:
+    with pytest.raises(openai.APITimeoutError):
+        client.with_options(timeout=1.0).chat.completions.create(
+            model=desk.stack.model, messages=FIRST, max_tokens=30_000, extra_body={"ignore_eos": True}
+        )
+    oracle.until(lambda: desk.num_running() == 0, "the end of the call", desk.stack)
+    query = "SELECT delivery FROM event WHERE agent = 'test_a_time_out_of_the_sdk_ends_the_call_in_the_engine'"
+    oracle.until(lambda: bool(oracle.rows(desk.stack, query)), "its event", desk.stack)
+    assert oracle.rows(desk.stack, query) == [("disconnected",)]
 
 
 def test_a_stored_response_can_be_read_again(desk: Desk, client: openai.OpenAI) -> None:
