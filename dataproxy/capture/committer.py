@@ -86,10 +86,12 @@ class Committer:
             raise JournalFailed(self._failure)
 
     def put(self, entry: Entry) -> None:
-        """Queue a half, in order; wake the thread if somebody waits for it."""
+        """Queue a half, in order. If somebody waits for it, the thread is woken when the loop has done its round: not in the midst of
+        it, when both would fight for the interpreter, and once for all that the round brings.
+        """
         self._entries.append(entry)
-        if entry.waiter is not None:
-            self.wake()
+        if entry.waiter is not None and not self._woken:
+            entry.waiter.loop.call_soon(self.wake)
 
     def wake(self) -> None:
         """Let the thread commit what is queued."""
