@@ -25,7 +25,7 @@ def engine_request(call: Call, host: str) -> bytes:
     """The whole request that the engine gets, head and body.
 
     The record is asked for only where the tenant records. Id and cache salt always go along where tokens are sampled: aborts and
-    isolation need them.
+    isolation need them. A call that counts has an id too: under it the engine renders as it does for the others.
     """
     dialect, body = call.dialect, call.request.body
     own = b""
@@ -33,6 +33,8 @@ def engine_request(call: Call, host: str) -> bytes:
         asked = b"x-headrace-record: 1\r\n" if call.recorded else b""
         fields = (asked, call.completion_id.encode(), call.identity.cache_salt)
         own = b"%bx-headrace-rid: %b\r\nx-headrace-cache-salt: %b\r\n" % fields
+    elif dialect.counts:
+        own = b"x-headrace-rid: %b\r\n" % call.event_id.encode()
     head = (dialect.target, host.encode(), len(body), call.forwarded, own, body)
     return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % head
 
