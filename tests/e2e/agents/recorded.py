@@ -49,8 +49,11 @@ class Desk:
         """What it had for every answer."""
         return [Tapped(**json.loads(line)) for line in self.tap.read_text().splitlines()]
 
-    def conversation(self, completion_ids: list[str]) -> list[Event]:
-        """The events of a conversation, once stored; all that must hold of them is asserted."""
+    def conversation(self, completion_ids: list[str], decision: str = "eligible") -> list[Event]:
+        """The events of a conversation, once stored; all that must hold of them is asserted.
+
+        ``decision`` is what was decided of training on each: answers under a grammar are kept and never trained on.
+        """
         assert completion_ids and len(set(completion_ids)) == len(completion_ids)
         details = [self._stored(completion_id) for completion_id in completion_ids]
         events = [detail.event for detail in details]
@@ -60,6 +63,7 @@ class Desk:
         assert [event.parent_id for event in events] == [None, *(event.event_id for event in events[:-1])]
         for completion_id, detail in zip(completion_ids, details, strict=True):
             self._assert_exact(completion_id, detail)
+            assert detail.decisions == {0: decision}
         whole = [_ids(detail.tokens[0].prompt_ids) + _ids(detail.tokens[0].output_ids) for detail in details]
         for detail, before in zip(details[1:], whole, strict=False):
             assert _ids(detail.tokens[0].prompt_ids)[: len(before)] == before, "a turn does not extend the one before"
@@ -89,7 +93,6 @@ class Desk:
         for stored, sampled, altered in zip(_ids(record.prompt_ids), seen.prompt_ids, record.prompt_altered, strict=True):
             assert stored == sampled or altered  # a personal value in a system prompt is masked
         assert len(record.logprobs) == len(record.output_ids)
-        assert detail.decisions == {0: "eligible"}
 
 
 def _event_id(completion_id: str) -> str:
