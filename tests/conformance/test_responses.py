@@ -65,6 +65,16 @@ async def test_what_is_stored_can_be_read_and_what_is_not_is_404(openai_sdk: ope
         await openai_sdk.responses.create(input="And?", previous_response_id=unkept.id, **ordered())
 
 
+async def test_what_is_deleted_is_gone(openai_sdk: openai.AsyncOpenAI) -> None:
+    kept = await openai_sdk.responses.create(input=QUESTION, max_output_tokens=4, **ordered())
+    await openai_sdk.responses.delete(kept.id)
+    for ask in (openai_sdk.responses.retrieve, openai_sdk.responses.delete):
+        with pytest.raises(openai.NotFoundError):
+            await ask(kept.id)
+    with pytest.raises(openai.NotFoundError):
+        await openai_sdk.responses.create(input="And?", previous_response_id=kept.id, **ordered())
+
+
 async def test_tool_calls_and_their_results_go_on_in_a_stored_conversation(knowing: Target) -> None:
     async with openai_on(knowing) as sdk:
         asked = await sdk.responses.create(input=TWICE, **CALLING, **ordered())
@@ -159,6 +169,11 @@ async def test_an_answer_that_is_cut_says_so(openai_sdk: openai.AsyncOpenAI) -> 
 async def test_a_background_response_is_refused_where_it_would_go_unrecorded(target: Target) -> None:
     answer = await target.ask(RESPONSES.path, RESPONSES.rid(), {"input": QUESTION, "background": True})
     assert answer.status == 400 and b"background" in answer.body
+
+
+async def test_state_that_only_openai_has_is_refused_and_not_passed_over(openai_sdk: openai.AsyncOpenAI) -> None:
+    with pytest.raises(openai.BadRequestError, match="conversation"):
+        await openai_sdk.responses.create(input=QUESTION, conversation="conv_1", **ordered())
 
 
 async def test_an_item_that_is_not_known_is_a_clear_400(openai_sdk: openai.AsyncOpenAI) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from atdp.versions import version_index
 from deploy.launcher.running import RunningStack
 
-_EVENT_ID = slice(len("chatcmpl-"), len("chatcmpl-") + 32)
+_EVENT_ID = slice(-48, -16)  # whatever the dialect's prefix: 32 hex digits, and 16 of the MAC behind them
 
 
 def lines(path: Path, kind: str) -> list[dict[str, Any]]:

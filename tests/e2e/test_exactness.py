@@ -8,7 +8,9 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import anthropic
 import numpy as np
 import openai
 import pytest
@@ -64,7 +66,7 @@ def tapped_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Run
 
 @pytest.fixture(scope="module")
 def calls(tapped_stack: tuple[RunningStack, Path, str]) -> list[Call]:
-    """Streams, JSON answers, a conversation of three turns, n = 2: by the OpenAI SDK, all rewarded."""
+    """Streams, JSON answers, a conversation of three turns, n = 2, every dialect: by the SDKs, all rewarded."""
     stack, _, key = tapped_stack
     made: list[Call] = []
     with openai.OpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent:
@@ -72,6 +74,7 @@ def calls(tapped_stack: tuple[RunningStack, Path, str]) -> list[Call]:
             made.append(stream(agent, stack.model, [user(prompt)]) if number % 2 else whole(agent, stack.model, [user(prompt)]))
         made += conversation(agent, stack.model)
         made.append(whole(agent, stack.model, [user("two answers, please")], n=2))
+        made += completions(agent, stack.model) + responses(agent, stack.model) + messages(stack.gateway, key, stack.model)
         for call in made:
             agent.post("/feedback", body={"target": call.completion_id, "value": 1.0}, cast_to=object)
     ids = [oracle.event_id(call.completion_id) for call in made]
@@ -103,6 +106,35 @@ def conversation(agent: openai.OpenAI, model: str) -> list[Call]:
         made.append(Call(answer.id))
         messages += [{"role": "assistant", "content": answer.choices[0].message.content}, user(text)]
     return made
+
+
+def completions(agent: openai.OpenAI, model: str) -> list[Call]:
+    two = agent.completions.create(model=model, prompt=PROMPTS[2], max_tokens=12, n=2)
+    chunks = list(agent.completions.create(model=model, prompt=PROMPTS[1], max_tokens=12, stream=True))
+    return [Call(two.id, 2), Call(chunks[0].id)]
+
+
+def responses(agent: openai.OpenAI, model: str) -> list[Call]:
+    """A stored conversation of three turns, the second streamed."""
+    first = agent.responses.create(model=model, input=PROMPTS[1], max_output_tokens=12, temperature=1.0)
+    asked: Any = {"model": model, "max_output_tokens": 12, "temperature": 1.0}
+    events = list(agent.responses.create(input="second", previous_response_id=first.id, stream=True, **asked))
+    second = events[-1].response
+    third = agent.responses.create(input=PROMPTS[2], previous_response_id=second.id, **asked)
+    assert events[0].response.id == second.id
+    return [Call(first.id), Call(second.id), Call(third.id)]
+
+
+def messages(gateway: str, key: str, model: str) -> list[Call]:
+    """Two turns, whole and streamed, under the key's other header."""
+    asked: Any = {"model": model, "max_tokens": 12, "system": "Sort.", "extra_body": {"temperature": 1.0}}
+    with anthropic.Anthropic(base_url=gateway, api_key=key, max_retries=0) as agent:
+        first = agent.messages.create(messages=[user(PROMPTS[2])], **asked)
+        said = "".join(block.text for block in first.content if block.type == "text")
+        history = [user(PROMPTS[2]), {"role": "assistant", "content": said}, user("again")]
+        with agent.messages.stream(messages=history, **asked) as stream:
+            second = stream.get_final_message()
+    return [Call(first.id), Call(second.id)]
 
 
 def stored_ids(stack: RunningStack) -> set[str]:

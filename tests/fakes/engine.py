@@ -120,6 +120,12 @@ def _add_side_routes(app: FastAPI, engine: FakeEngine) -> None:
         status, body = engine.responses.retrieve(response_id)
         return JSONResponse(body, status)
 
+    @app.delete("/v1/responses/{response_id}")
+    async def delete(response_id: str) -> Response:
+        status, body = engine.responses.retrieve(response_id)
+        engine.responses.stored.pop(response_id, None)
+        return JSONResponse({"id": response_id, "object": "response", "deleted": True} if status == 200 else body, status)
+
 
 def _add_control(app: FastAPI, engine: FakeEngine) -> None:
     model = engine.model

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from tests.fakes.dialects.parts import flat
 from tests.fakes.weights import Weights
 from workers.inference.record import Recorder
 
@@ -23,7 +24,7 @@ def encode(text: str) -> list[int]:
 
 def render(messages: list[dict[str, Any]]) -> list[int]:
     """The prompt ids of a conversation: the fake's chat template."""
-    return [1, *(token for m in messages for token in encode(f"<{m['role']}>{m.get('content') or ''}\n"))]
+    return [1, *(token for m in messages for token in encode(f"<{m['role']}>{flat(m.get('content'))}\n"))]
 
 
 @dataclass

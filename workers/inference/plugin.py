@@ -40,6 +40,7 @@ def _register_http() -> None:
     from workers.inference.recording import Recording
 
     recording = Recording(version("sglang"))
+    responses = Responses()
     watchdog = PauseWatchdog.from_environment()
     continuity = ContinuityHooks.from_environment()
 
@@ -58,7 +59,7 @@ def _register_http() -> None:
         (f"{_TOKENIZER}.check_weights", watchdog.around_check),
         (f"{_TOKENIZER}._update_model_path_info", _keep_served_name),
         *chat.hooks(),
-        *Responses().hooks(),
+        *responses.hooks(),
         *messages.hooks(),
         *continuity.hooks(),
     ]
@@ -103,6 +104,7 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
     from sglang.srt.entrypoints import http_server
 
     from workers.inference.dialects.errors import around_handler
+    from workers.inference.dialects.responses import delete
     from workers.inference.middleware import RecordMiddleware
 
     async def state() -> dict[str, Any]:
@@ -124,3 +126,4 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
     app.exception_handlers[RequestValidationError] = partial(around_handler, app.exception_handlers[RequestValidationError])
     app.add_middleware(RecordMiddleware, forget=recording.forget)
     app.add_api_route(STATE_ROUTE, state)
+    app.add_route("/v1/responses/{response_id}", delete, methods=["DELETE"])

@@ -22,8 +22,9 @@ class Responses:
         given = body.get("input")
         if not isinstance(given, str | list):
             raise Refused("input: Field required")
-        if body.get("background"):
-            raise Refused("background responses are not served")
+        for unknown in ("background", "conversation"):
+            if body.get(unknown):
+                raise Refused(f"{unknown} is not supported")
         before = body.get("previous_response_id")
         if before is not None and before not in self.stored:
             raise Refused(f"Response with id '{before}' not found.", 404)

@@ -2,7 +2,8 @@
 
 Owns: the response's id (ours), `max_output_tokens` (SGLang takes two off), a 400 in place of a stream that fails at once, text that
 streams although tools are on (SGLang keeps it back to the end), one assistant turn for a message and the calls that belong to it,
-arguments that are not JSON, content that would be dropped without a word, a bound for what is stored. A background response
+arguments that are not JSON, content and fields that would be dropped without a word, a bound for what is stored and DELETE of it.
+A background response
 cannot be recorded, its answer leaves before the tokens exist: where a record is wanted it is a 400. Place in the path: step 1.
 """
 
@@ -20,6 +21,7 @@ from workers.inference.dialects.streams import after_first
 from workers.inference.middleware import repairing
 
 _PARTS: Final = {"input_text", "output_text", "text", "input_image", "image_url", "input_audio", "audio_url", "video_url"}
+_ELSEWHERE: Final = ("conversation", "prompt")
 _OPENING: Final = ("event: response.created\n", "event: response.in_progress\n")
 _PHASE: Final = '"phase":"final_answer"'
 
@@ -42,6 +44,10 @@ class Responses:
         if order is None:
             return await original(serving, request, raw_request)
         request.request_id = order.rid
+        if raw_request is not None and (field := _unknown_state(await raw_request.body())) is not None:
+            return serving.create_error_response(
+                f"{field} is not supported; use previous_response_id, or send the input", param=field
+            )
         if request.background and not request.stream:
             if order.wants_record:
                 return serving.create_error_response("background=true is not supported: a response is recorded as it is answered. "
@@ -80,6 +86,26 @@ class Responses:
             (f"{serving}._normalize_response_message_for_chat", around_item),
             ("sglang.srt.entrypoints.openai.protocol.ResponsesRequest.to_sampling_params", around_sampling),
         ]
+
+
+def _unknown_state(body: bytes) -> str | None:
+    """A field of the body that refers to state which only OpenAI has: SGLang would answer as if it were not there."""
+    if not any(b'"%b"' % field.encode() in body for field in _ELSEWHERE):
+        return None
+    document = msgspec.json.decode(body)
+    return next((field for field in _ELSEWHERE if document.get(field) is not None), None)
+
+
+async def delete(request: Any) -> Any:
+    """DELETE /v1/responses/{id}, which SGLang has not: the response and its conversation leave the engine's memory."""
+    from fastapi.responses import JSONResponse
+
+    serving, response_id = request.app.state.openai_serving_responses, request.path_params["response_id"]
+    async with serving.response_store_lock:
+        if serving.response_store.pop(response_id, None) is None:
+            return serving._make_not_found_error(response_id)
+        serving.msg_store.pop(response_id, None)
+    return JSONResponse({"id": response_id, "object": "response", "deleted": True})
 
 
 def around_sampling(original: Callable[..., dict[str, Any]], request: Any, *args: Any, **options: Any) -> dict[str, Any]:
