@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-_PATIENCE_S = 60.0
+_PATIENCE_S = 300.0
 
 
 class Cut(Exception):
