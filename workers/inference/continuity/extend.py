@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workers.inference.continuity.echo import echoes
-from workers.inference.continuity.messages import ANSWER_ROLE, Message, chain, echo_digest
+from workers.inference.continuity.messages import ANSWER_ROLE, UNREADABLE, Message, chain, echo_digest
 from workers.inference.continuity.reasons import Reason
 from workers.inference.continuity.splice import Suffixes, body_digest, cut
 from workers.inference.continuity.template import Template
@@ -61,7 +61,7 @@ class Continuity:
         """The ids of a prompt that the template rendered as `text`: an extension, or else the engine's own encoding."""
         try:
             keys = chain(turn.salt, turn.messages, turn.template.reasoning)
-        except (ValueError, TypeError, RecursionError):
+        except UNREADABLE:
             self.rendered(Reason.NOT_TEXT)
             return turn.template.encode(text)
         found = self._extend(turn, keys, text)

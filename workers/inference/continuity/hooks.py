@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from workers.inference.continuity.extend import Continuity, Finish, Turn
-from workers.inference.continuity.messages import Message, context_digest
+from workers.inference.continuity.messages import UNREADABLE, Message, context_digest
 from workers.inference.continuity.reasons import Reason
 from workers.inference.continuity.served import ServedTemplate
 from workers.inference.middleware import CURRENT, SCOPE_KEY, Order
@@ -93,11 +93,7 @@ class Hooks:
         """Note what the template gets; SGLang comes a second time, with flat tools, where the template refuses."""
         pending = _PENDING.get()
         if pending is not None and pending.reason is None:
-            pending.reason = _unfit(options)
-            if pending.reason is None:
-                pending.template = ServedTemplate(serving, pending.request, options)
-                pending.messages = messages
-                pending.context = context_digest(options["tools"], options["template_kwargs"], options["encode_kwargs"])
+            _note(pending, serving, messages, options)
         return original(serving, messages, **options)
 
     def around_encode(self, original: Callable[..., list[int]], tokenizer: Any, text: str, options: dict[str, Any]) -> list[int]:
@@ -156,6 +152,19 @@ def around_tool_call_id(original: Callable[..., str], serving: Any, call: Any, n
     if issued is not None:
         issued.append(call_id)
     return call_id
+
+
+def _note(pending: Pending, serving: Any, messages: Sequence[Message], options: dict[str, Any]) -> None:
+    pending.reason = _unfit(options)
+    if pending.reason is not None:
+        return
+    try:
+        pending.context = context_digest(options["tools"], options["template_kwargs"], options["encode_kwargs"])
+    except UNREADABLE:
+        pending.reason = Reason.NOT_TEXT
+        return
+    pending.template = ServedTemplate(serving, pending.request, options)
+    pending.messages = messages
 
 
 def _unfit(options: dict[str, Any]) -> Reason | None:

@@ -23,6 +23,9 @@ _REASONING_FIELDS: Final = frozenset({"reasoning_content", "reasoning", "thinkin
 _EXACT_INTEGER: Final = 2.0**53
 _DIGEST_BYTES: Final = 16
 
+UNREADABLE: Final = (ValueError, TypeError, RecursionError)
+"""What digests raise on what they cannot read: images, lone surrogates, JSON nested too deep."""
+
 
 class UnknownContent(ValueError):
     """A message holds something besides text."""
@@ -59,12 +62,11 @@ def call_ids_of(message: Message) -> list[str]:
 
 def canonical_arguments(arguments: Any) -> bytes:
     """Equal for equal JSON, whatever the key order, white space and notation; what is not JSON stands for itself."""
-    if isinstance(arguments, str):
-        try:
-            arguments = msgspec.json.decode(arguments)
-        except msgspec.DecodeError:
-            return b"not json:" + str(arguments).encode(errors="surrogatepass")
-    canonical: bytes = msgspec.json.encode(_canonical_numbers(arguments), order="sorted")
+    try:
+        value = msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments
+        canonical: bytes = msgspec.json.encode(_canonical_numbers(value), order="sorted")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return b"not json:" + str(arguments).encode(errors="surrogatepass")
     return canonical
 
 
@@ -80,7 +82,7 @@ def digest(*parts: bytes) -> bytes:
 def chain(salt: str, messages: Sequence[Message], reasoning: Reasoning) -> list[bytes]:
     """Digests of all prefixes: item i stands for messages[:i] of the tenant with this cache salt.
 
-    Raises: UnknownContent where a message holds something besides text.
+    Raises: UNREADABLE; UnknownContent, one of them, where a message holds something besides text.
     """
     digests = [digest(salt.encode())]
     for message in messages:
@@ -94,7 +96,7 @@ def echo_digest(message: Message) -> bytes:
 
 
 def context_digest(*parts: Any) -> bytes:
-    """Digest of what a template reads besides the messages: tools (in their order) and template arguments."""
+    """Digest of what a template reads besides the messages: tools (in their order) and template arguments. Raises: UNREADABLE."""
     return digest(*(msgspec.json.encode(part) for part in parts))
 
 
@@ -110,7 +112,7 @@ def _canonical(message: Message, reasoning: Reasoning) -> bytes:
     if message.get("role") != ANSWER_ROLE:
         rest = {key: value for key, value in message.items() if key != "content" and value is not None}
         return msgspec.json.encode([rest, text], order="sorted")
-    calls = [(call.name, call.arguments.decode(errors="surrogatepass")) for call in calls_of(message)]
+    calls = [(call.name, call.arguments) for call in calls_of(message)]
     return msgspec.json.encode([ANSWER_ROLE, message.get("name"), reasoning.after(text), calls, call_ids_of(message)])
 
 

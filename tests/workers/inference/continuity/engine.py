@@ -19,8 +19,9 @@ from workers.inference.continuity.messages import Call, Message, canonical_argum
 from workers.inference.continuity.reasoning import Reasoning
 from workers.inference.continuity.template import TemplateRefused
 
+_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 TOOLS = [
-    {"type": "function", "function": {"name": name, "description": f"to {name}", "parameters": {"type": "object", "properties": {}}}}
+    {"type": "function", "function": {"name": name, "description": f"to {name}", "parameters": _PARAMETERS}}
     for name in ("search", "read", "write")
 ]
 STOP = "stop"
@@ -128,16 +129,24 @@ class Engine:
 
     def _call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         self._num_calls += 1
-        return {"id": f"call{self._num_calls:05}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        return {"id": f"call{self._num_calls:05}", "type": "function", "function": function}
 
 
 def as_sglang_renders(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Messages as SGLang's chat handler hands them to the template."""
     seen = []
     for message in copy.deepcopy(messages):
-        message["content"] = "" if message.get("content") is None else message["content"]
+        message["content"] = _flat(message.get("content"))
         for call in message.get("tool_calls") or []:
             if isinstance(call["function"]["arguments"], str):
                 call["function"]["arguments"] = json.loads(call["function"]["arguments"])
         seen.append({key: value for key, value in message.items() if value is not None})
     return seen
+
+
+def _flat(content: Any) -> Any:
+    """SGLang joins text parts with a space for templates that expect strings."""
+    if isinstance(content, list) and all(part.get("type") == "text" for part in content):
+        return " ".join(part["text"] for part in content)
+    return "" if content is None else content

@@ -17,7 +17,10 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 TEMPLATES = Path(__file__).parents[3] / "templates"
-_CORPUS = ['{"name": "search", "arguments": {"query": "where is the file", "limit": 3}}', "the answer is that there are two of them\n"] * 3
+_CORPUS = [
+    '{"name": "search", "arguments": {"query": "where is the file", "limit": 3}}',
+    "the answer is that there are two of them\n",
+] * 3
 
 
 @dataclass(frozen=True)
@@ -140,16 +143,20 @@ _QWEN3 = _read("qwen3")
 _END_OF_QWEN3 = _QWEN3[_QWEN3.rindex("{%- if add_generation_prompt %}") :]
 _ALWAYS_THINKS = "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }}{%- endif %}"
 
-SMOLLM2 = Family(
-    "smollm2", _read("smollm2"), _CHATML[:3], "<|im_end|>", _tagged, _parse_tagged, _CHATML_ANSWER, writes_calls=False
-)
+SMOLLM2 = Family("smollm2", _read("smollm2"), _CHATML[:3], "<|im_end|>", _tagged, _parse_tagged, _CHATML_ANSWER, writes_calls=False)
 QWEN2_5 = Family("qwen2.5", _read("qwen2.5"), _CHATML[:5], "<|im_end|>", _tagged, _parse_tagged, _CHATML_ANSWER)
 QWEN3 = Family("qwen3-thinking", _QWEN3, _CHATML, "<|im_end|>", _thinking, _parse_tagged, _CHATML_ANSWER)
 QWEN3_OFF = Family(
     "qwen3-not-thinking", _QWEN3, _CHATML, "<|im_end|>", _tagged, _parse_tagged, _CHATML_ANSWER, kwargs={"enable_thinking": False}
 )
 QWEN3_2507 = Family(
-    "qwen3-2507-thinking", _QWEN3.replace(_END_OF_QWEN3, _ALWAYS_THINKS), _CHATML, "<|im_end|>", _opened, _parse_tagged, _CHATML_ANSWER
+    "qwen3-2507-thinking",
+    _QWEN3.replace(_END_OF_QWEN3, _ALWAYS_THINKS),
+    _CHATML,
+    "<|im_end|>",
+    _opened,
+    _parse_tagged,
+    _CHATML_ANSWER,
 )
 LLAMA3_1 = Family(
     "llama3.1", _read("llama3.1"), _LLAMA, "<|eot_id|>", _llama, _parse_llama,

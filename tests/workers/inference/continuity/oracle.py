@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
+from typing import Any
 
 from tests.workers.inference.continuity.engine import Exchange
 from tests.workers.inference.continuity.families import Family
@@ -34,8 +35,15 @@ def _canonical(answer: re.Match[str], family: Family) -> str:
     body = _REASONING.sub("", answer[1]).strip()
     if family.writes_calls:
         content, calls = family.parse(re.sub(r', "id": "\w{9}"', "", body))
-        body = json.dumps([content.strip(), calls], sort_keys=True)
+        body = json.dumps([content.strip(), _numbers(calls)], sort_keys=True)
     else:
         body = ""
     start, end = answer.start(1) - answer.start(), answer.end(1) - answer.start()
     return answer[0][:start] + body + answer[0][end:]
+
+
+def _numbers(value: Any) -> Any:
+    """1.0 is 1 in JSON."""
+    return json.loads(
+        json.dumps(value), parse_float=lambda number: int(float(number)) if float(number).is_integer() else float(number)
+    )

@@ -39,7 +39,10 @@ def _draft(number: int, ends: bool, chance: random.Random, family: Family) -> Dr
     if ends:
         return Draft(f"It is number {number}.", reasoning=reasoning)
     calls = tuple(
-        (chance.choice(["search", "read"]), {"query": f"naïve {number}", "limit": chance.random(), "deep": {"b": 1, "a": '"\\"\\\\n"'}})
+        (
+            chance.choice(["search", "read"]),
+            {"query": f"naïve {number}", "limit": chance.random(), "deep": {"b": 1, "a": '"\\"\\\\n"'}},
+        )
         for _ in range(chance.randint(1, family.max_calls))
     )
     return Draft(chance.choice(["", "Let me look."]), calls, reasoning)
@@ -88,7 +91,9 @@ def test_sampled_reasoning_stays_in_the_prompt_that_the_template_would_strip() -
 
 def test_only_new_messages_are_rendered_besides_the_engines_own_rendering() -> None:
     exchanges = session(Engine(QWEN3), (0,))
-    assert all(exchange.num_dummy_messages <= 6 for exchange in exchanges)  # two of the dummy history, answer, new ones, once the count
+    assert all(
+        exchange.num_dummy_messages <= 6 for exchange in exchanges
+    )  # two of the dummy history, answer, new ones, once the count
 
 
 def test_tools_are_cut_to_one_in_the_dummy_rendering_and_whole_in_the_prompt() -> None:
