@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Final
 
+import httpx
 import litellm
 from litellm.anthropic_interface import messages as anthropic_messages
 from litellm.constants import openai_compatible_providers
@@ -34,6 +35,8 @@ VERSION: Final = version("litellm")
 _NO_KEY: Final = "none"
 _OPENAI_FORM: Final = frozenset((*openai_compatible_providers, "openai", "custom_openai", "text-completion-openai", "azure"))
 _TIMED_OUT: Final = 504
+_unpriced: Final[set[str]] = set()
+"""Models that litellm knows from us alone, which is no price."""
 _WRAPPING: Final = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception)(?::| -) ?)+")
 
 
@@ -68,6 +71,17 @@ def provider_of(model: ExternalModel) -> tuple[str, str]:
     except APIError as error:
         raise ProviderFailed(refused_by(error)) from error
     return str(provider), str(name)
+
+
+def introduce(model: ExternalModel) -> None:
+    """Tell litellm of a model that it has no entry for: it would ask for a whole answer and pretend to stream that."""
+    try:
+        litellm.get_model_info(model.litellm_model)
+    except ModelNotMappedError:
+        provider, _ = provider_of(model)
+        entry = {"litellm_provider": provider, "mode": "chat", "supports_native_streaming": True}
+        litellm.register_model({model.litellm_model: entry})
+        _unpriced.add(model.litellm_model)
 
 
 def stores_responses(model: ExternalModel) -> bool:
@@ -124,6 +138,9 @@ async def _stream(chunks: Any) -> AsyncIterator[Any]:
                 yield plain(chunk)
     except APIError as error:
         raise ProviderFailed(refused_by(error)) from error
+    except httpx.HTTPError as error:
+        message = f"the connection to the provider broke ({type(error).__name__}); try again"
+        raise ProviderFailed(Refused(502, "provider_lost", message)) from error
 
 
 def cost_usd(model: ExternalModel, usage: Usage) -> float | None:
@@ -131,6 +148,8 @@ def cost_usd(model: ExternalModel, usage: Usage) -> float | None:
     price = model.price
     if price.input is not None or price.output is not None:
         return usage.prompt * (price.input or 0) + usage.completion * (price.output or 0)
+    if model.litellm_model in _unpriced:
+        return None
     try:
         costs = litellm.cost_per_token(
             model=model.litellm_model,

@@ -29,6 +29,8 @@ class Service:
 
     def __init__(self, catalog: Catalog, timeout_s: float) -> None:
         self._catalog = catalog
+        for model in catalog.values():
+            provider.introduce(model)
         self._timeout_s = timeout_s
         self._stored = StoredIds()
         self._relay = AnthropicRelay(timeout_s)

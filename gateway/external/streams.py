@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.errors import Refused
+from gateway.external.errors import ProviderFailed
 from gateway.external.record import Recorder
 from gateway.external.usage import Usage, in_responses_form, read_usage
 
@@ -38,7 +40,7 @@ class Served:
 async def chunks(given: AsyncIterator[dict[str, Any]], served: Served) -> AsyncIterator[bytes]:
     """Chat completions and legacy completions: what says that a choice is finished waits for the record, which comes last."""
     waiting: list[bytes] = []
-    usage = Usage()
+    usage, finished = Usage(), False
     async for chunk in given:
         if counted := chunk.pop("usage", None):
             usage = read_usage(counted)
@@ -50,11 +52,14 @@ async def chunks(given: AsyncIterator[dict[str, Any]], served: Served) -> AsyncI
         data = _data(served.named(chunk))
         if any(choice.get("finish_reason") for choice in chunk["choices"]):
             waiting.append(data)
+            finished = True
             continue
         for held in waiting:
             yield held
         waiting = []
         yield data
+    if not finished:
+        raise _cut_off()
     yield served.recorder.event(served.record(usage))
     for held in waiting:
         yield held
@@ -63,7 +68,7 @@ async def chunks(given: AsyncIterator[dict[str, Any]], served: Served) -> AsyncI
 
 async def items(given: AsyncIterator[dict[str, Any]], served: Served) -> AsyncIterator[bytes]:
     """The events of Responses, numbered; the record stands before the last."""
-    number = 0
+    number, finished = 0, False
     async for event in given:
         response = event.get("response")
         if isinstance(response, dict):
@@ -71,9 +76,12 @@ async def items(given: AsyncIterator[dict[str, Any]], served: Served) -> AsyncIt
             usage = {"usage": in_responses_form(response["usage"])} if response.get("usage") else {}
             event["response"] = served.named(response) | usage
         if event["type"] in _LAST:
+            finished = True
             yield served.recorder.event(served.record(read_usage((event.get("response") or {}).get("usage"))))
         yield b"event: %b\n" % event["type"].encode() + _data(event | {"sequence_number": number})
         number += 1
+    if not finished:
+        raise _cut_off()
 
 
 async def blocks(given: AsyncIterator[bytes], served: Served) -> AsyncIterator[bytes]:
@@ -92,6 +100,15 @@ async def blocks(given: AsyncIterator[bytes], served: Served) -> AsyncIterator[b
             recorded = True
             yield served.recorder.event(served.record(read_usage(used)))
         yield raw + b"\n\n"
+        if kind == "error":
+            return
+    if not recorded:
+        raise _cut_off()
+
+
+def _cut_off() -> ProviderFailed:
+    """The provider's stream ended and its answer had not: an agent must not take it for whole."""
+    return ProviderFailed(Refused(502, "provider_lost", "the provider ended its stream before the end of the answer; try again"))
 
 
 async def _whole_events(given: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

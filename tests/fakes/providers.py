@@ -1,8 +1,10 @@
 """Scripted model providers, spoken to by whoever takes them for OpenAI or Anthropic. No model: the last user's text comes back.
 
-A model called ``fail-<status>`` answers that status in the provider's form of an error.
+A model called ``fail-<status>`` answers that status in the provider's form of an error, ``silent`` never answers, ``cut`` breaks
+its stream off after the first text, ``overloaded`` ends it there with the provider's error event.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,9 +14,14 @@ _USAGE = {"prompt_tokens": 10, "completion_tokens": 4, "total_tokens": 14}
 
 
 class Providers:
-    """An ASGI application with both providers' paths. ``seen`` holds (path, body, headers) of every call."""
+    """An ASGI application with both providers' paths.
+
+    ``seen`` holds (path, body, headers) of every call; ``left`` is set when a caller of ``silent`` has gone.
+    """
 
     def __init__(self) -> None:
+        self.left = asyncio.Event()
+        self.arrived = asyncio.Event()
         self.seen: list[tuple[str, dict[str, Any], dict[str, str]]] = []
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
@@ -29,15 +36,35 @@ class Providers:
         if model.startswith("fail-"):
             status = int(model.removeprefix("fail-"))
             await _json(send, status, _error(status, is_anthropic))
+        elif model == "silent":
+            await self._say_nothing(receive)
         elif path.endswith("/embeddings"):
             data = [{"object": "embedding", "index": 0, "embedding": [0.5, -0.5]}]
             await _json(
                 send, 200, {"object": "list", "model": model, "data": data, "usage": {"prompt_tokens": 2, "total_tokens": 2}}
             )
         elif body.get("stream"):
-            await _stream(send, _anthropic_events(body) if is_anthropic else _openai_events(path, body))
+            await _stream(
+                send, _broken_off(model, is_anthropic, _anthropic_events(body) if is_anthropic else _openai_events(path, body))
+            )
         else:
             await _json(send, 200, _anthropic(body) if is_anthropic else _openai(path, body))
+
+    async def _say_nothing(self, receive: Any) -> None:
+        self.arrived.set()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.left.set()
+
+
+def _broken_off(model: str, is_anthropic: bool, events: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """The events of a stream that ends early: None is where the connection is cut."""
+    if model not in ("cut", "overloaded"):
+        return events
+    first = next(i for i, (_, value) in enumerate(events) if "echo h" in json.dumps(value))
+    error = _error(503, is_anthropic)
+    last = ("", None) if model == "cut" else ("error", error) if is_anthropic else ("", error)
+    return [*events[: first + 1], last]
 
 
 def _error(status: int, is_anthropic: bool) -> dict[str, Any]:
@@ -143,6 +170,8 @@ def _anthropic_events(body: dict[str, Any]) -> list[tuple[str, Any]]:
 async def _stream(send: Any, events: list[tuple[str, Any]]) -> None:
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/event-stream")]})
     for name, value in events:
+        if value is None:
+            raise ConnectionResetError("scripted")
         data = value if isinstance(value, str) else json.dumps({"type": name, **value} if name else value)
         head = f"event: {name}\n" if name else ""
         await send({"type": "http.response.body", "body": f"{head}data: {data}\n\n".encode(), "more_body": True})

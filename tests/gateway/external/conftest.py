@@ -36,6 +36,8 @@ def catalog(url: str) -> Catalog:
         ExternalModel("priced", "openai/unheard-of", f"{url}/v1", None, priced),
         ExternalModel("unpriced", "openai/unheard-of", f"{url}/v1", None, Price()),
         *(ExternalModel(f"openai-{status}", f"openai/fail-{status}", f"{url}/v1", "k", Price()) for status in (400, 401, 429, 500)),
+        *(ExternalModel(f"openai-{how}", f"openai/{how}", f"{url}/v1", "k", Price()) for how in ("silent", "cut", "overloaded")),
+        *(ExternalModel(f"anthropic-{how}", f"anthropic/{how}", url, "k", Price()) for how in ("silent", "cut", "overloaded")),
         *(ExternalModel(f"anthropic-{status}", f"anthropic/fail-{status}", url, "k", Price()) for status in (400, 401, 429, 500)),
     ]
     return {model.name: model for model in models}

@@ -1,5 +1,6 @@
 """External models in every dialect: our id, the agent's name for the model, the provider's words, a price, a record, no tokens."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -170,3 +171,31 @@ async def test_what_is_no_call_is_refused_in_the_dialects_form(external: Externa
     for path in ("/v1/chat/completions", "/v1/messages"):
         response = await external.client.post(path, content=body)
         assert response.status_code == status and response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_provider_is_let_go_when_the_agent_leaves(external: External, dialect: str, provider: str, stream: bool) -> None:
+    path, body = BODIES[dialect]
+    call = asyncio.create_task(external.post(path, body | {"model": f"{provider}-silent", "stream": stream}))
+    async with asyncio.timeout(20):
+        await external.providers.arrived.wait()
+        call.cancel()
+        await external.providers.left.wait()
+
+
+@pytest.mark.parametrize("how", ["cut", "overloaded"])
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_a_stream_that_fails_in_the_middle_ends_with_an_error_and_without_its_end(
+    external: External, dialect: str, provider: str, how: str
+) -> None:
+    path, body = BODIES[dialect]
+    response = await external.post(path, body | {"model": f"{provider}-{how}", "stream": True}, rid=rid(dialect))
+    assert response.status_code == 200
+    answer = read_answer(DIALECTS[dialect], response.content, stream=True)
+    assert answer["error"]["message"] and answer["choices"][0]["message"]["content"] == "echo h"
+    assert answer["choices"][0]["finish_reason"] is None
+    ends = (b"[DONE]", b"response.completed", b"message_stop", b"headrace.record")
+    assert not any(end in response.content for end in ends)
