@@ -47,6 +47,7 @@ class Segment:
         self.created = time.monotonic()
         self.size = len(MAGIC)
         self.index = 0
+        self.num_unsynced_bytes = 0
         self.files = SegmentFiles(directory, f"{time.time_ns() // 1000:014x}-{writer}-{number:06d}")
         self._name = self.files.name.encode()
         data_key = AESGCM.generate_key(bit_length=256)
@@ -68,16 +69,25 @@ class Segment:
         self.index = index + 1
         return FRAME.pack(len(before) + len(ciphertext), checksum(before, ciphertext)) + before + ciphertext
 
-    def write(self, frames: list[bytes]) -> None:
-        """Append ``frames`` in one piece."""
-        data = memoryview(b"".join(frames))
+    def write(self, frames: list[bytes], *, durably: bool) -> None:
+        """Append ``frames`` in one piece; ``durably``: return once they, and all before them, are on the disk."""
+        data = b"".join(frames)
+        in_one = durably and not self.num_unsynced_bytes
+        written = os.pwritev(self._descriptor, [data], 0, os.RWF_DSYNC if in_one else 0)  # appends: the file is open for that
+        while written < len(data):
+            in_one = False
+            written += os.write(self._descriptor, data[written:])
         self.size += len(data)
-        while data:
-            data = data[os.write(self._descriptor, data) :]
+        self.num_unsynced_bytes += len(data)
+        if durably and not in_one:
+            self.sync()
+        elif durably:
+            self.num_unsynced_bytes = 0
 
     def sync(self) -> None:
         """Return once everything written is on the disk."""
         os.fdatasync(self._descriptor)
+        self.num_unsynced_bytes = 0
 
     def close(self) -> None:
         """Let go of the file: a reader then knows that it ends here."""

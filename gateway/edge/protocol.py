@@ -13,8 +13,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from gateway.edge.agent_call import AgentCall
-from gateway.edge.facts import Facts, KnownHead
+from gateway.edge.facts import Facts
 from gateway.edge.routes import route
+from gateway.known_head import KnownHead
 from gateway.state import Gateway
 from gateway.upstream.connection import Headers
 
@@ -34,7 +35,7 @@ class AgentConnection(HttpToolsProtocol):
         self.gateway = gateway
         self._deadline = math.inf
         self._served: AgentCall | None = None
-        self._known: KnownHead | None = None
+        self._known: KnownHead[Facts] | None = None
         self._between = True
         """Whether the parser stands between two requests."""
 
@@ -97,10 +98,10 @@ class AgentConnection(HttpToolsProtocol):
         call = self._served
         if call is not None:  # outside the parser, which takes what is raised inside it for bad input
             if is_first and self.cycle is call:  # type: ignore[comparison-overlap]
-                self._known = KnownHead.of(data, call.facts)
+                self._known = KnownHead.of(data, call.facts) if call.facts.plain else None
             call.proceed()
 
-    def _known_request(self, known: KnownHead, data: bytes) -> bool:
+    def _known_request(self, known: KnownHead[Facts], data: bytes) -> bool:
         """Serve ``data`` if it is one whole request under the head that is ``known``, past the parser."""
         if self.cycle is not None and not self.cycle.response_complete:
             return False
@@ -109,7 +110,7 @@ class AgentConnection(HttpToolsProtocol):
             return False
         self._unset_keepalive_if_required()
         self._deadline = math.inf
-        call = AgentCall(self, known.facts)
+        call = AgentCall(self, known.meaning)
         self.cycle = self._served = call  # type: ignore[assignment]  # it has what uvicorn reads of a cycle
         call.whole(body)
         return True

@@ -12,13 +12,14 @@ import httptools
 import msgspec
 
 from gateway.errors import GatewayError, UpstreamLost
+from gateway.known_head import KnownHead
 from gateway.upstream.limits import NO_LIMITS, Limits
 
 Headers = list[tuple[bytes, bytes]]
 
 
 class Head(msgspec.Struct):
-    """Status and headers of an answer; header names are lower-case."""
+    """Status and headers of an answer; header names are lower-case. Not to be changed: a later answer may have the same."""
 
     status: int
     headers: Headers = []
@@ -58,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
+        self._known: KnownHead[Head] | None = None
         self._limits: Limits = NO_LIMITS
         self._started = self._heard = math.inf
         self._reset()
@@ -129,15 +131,32 @@ class Connection(asyncio.Protocol):
         if receiver is None:
             self.abort(UpstreamLost("the upstream sent bytes that belong to no answer", answered=True))
             return
-        had_head = self._head_complete
+        is_first = self._heard == math.inf
         self._heard = self._loop.time()
+        if is_first and self._known is not None and self._known_answer(self._known, receiver, data):
+            return
+        had_head = self._head_complete
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:
             self.abort(UpstreamLost("the upstream's answer is not HTTP", answered=True))
             return
         if self._head_complete:
+            if is_first and self._complete:
+                self._known = KnownHead.of(data, self._head) if self._delimited and self._keep_alive else None
             self._tell(receiver, had_head)
+
+    def _known_answer(self, known: KnownHead[Head], receiver: Receiver, data: bytes) -> bool:
+        """Tell ``data`` if it is one whole answer under the head that is ``known``, past the parser."""
+        body = known.body(data)
+        if body is None:
+            return False
+        self._head_complete = self._complete = self._delimited = self._keep_alive = True
+        self._head = known.meaning
+        if body:
+            self._body.append(body)
+        self._tell(receiver, had_head=False)
+        return True
 
     def _tell(self, receiver: Receiver, had_head: bool) -> None:
         if not had_head:
