@@ -69,7 +69,7 @@ class Segment:
         self.index = index + 1
         return FRAME.pack(len(before) + len(ciphertext), checksum(before, ciphertext)) + before + ciphertext
 
-    def write(self, frames: list[bytes], *, durably: bool) -> None:
+    def write(self, frames: list[bytes], *, durably: bool = False) -> None:
         """Append ``frames`` in one piece; ``durably``: return once they, and all before them, are on the disk."""
         data = b"".join(frames)
         in_one = durably and not self.num_unsynced_bytes

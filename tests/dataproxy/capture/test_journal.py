@@ -55,14 +55,34 @@ async def test_reading_resumes_at_an_offset_of_an_open_segment(tmp_path: Path) -
 
 async def test_concurrent_exchanges_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     syncs = []
-    real = os.fdatasync
-    monkeypatch.setattr(os, "fdatasync", lambda descriptor: (syncs.append(descriptor), real(descriptor)))
+    real = Segment.write
+
+    def counting(segment: Segment, frames: list[bytes], *, durably: bool = False) -> None:
+        syncs.extend([len(frames)] * durably)
+        real(segment, frames, durably=durably)
+
+    monkeypatch.setattr(Segment, "write", counting)
     journal = Journal.open(tmp_path, PUBLIC)
     for number in range(200):
         journal.begin(request_half(f"e{number}"))
     await asyncio.gather(*(journal.finish(response_half(f"e{number}")) for number in range(200)))
     assert 1 <= len(syncs) < 100
     journal.close()
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_what_was_written_ahead_is_durable_with_what_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int) -> None:
+    calls: list[str] = []
+    sync, write = os.fdatasync, os.pwritev
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: (calls.append("sync"), sync(descriptor)))
+    monkeypatch.setattr(os, "pwritev", lambda *given: (calls.append("durable" if given[3] else "write"), write(*given))[1])
+    (tmp_path / "keys").mkdir()
+    segment = Segment(tmp_path, PUBLIC, "abcd", 0)
+    for _ in range(ahead):
+        segment.write([segment.frame("acme", b"x")])
+    segment.write([segment.frame("acme", b"y")], durably=True)
+    assert calls == (["write"] * (ahead + 1) + ["sync"] if ahead else ["durable"])  # a durable write vouches for its own bytes only
+    segment.close()
 
 
 async def test_the_plaintext_is_not_on_the_disk_and_other_keys_do_not_open_it(tmp_path: Path) -> None:
@@ -90,13 +110,14 @@ async def test_segments_roll_by_size_and_only_the_newest_is_locked(tmp_path: Pat
 
 
 async def test_an_io_error_fails_everybody_now_and_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: int) -> None:
+    def broken(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
     journal = Journal.open(tmp_path, PUBLIC)
     journal.begin(request_half("e1"))
     journal.begin(request_half("e2"))
     monkeypatch.setattr(os, "fdatasync", broken)
+    monkeypatch.setattr(os, "pwritev", broken)
     results = await asyncio.gather(*(journal.finish(response_half(e)) for e in ("e1", "e2")), return_exceptions=True)
     assert [type(result) for result in results] == [JournalFailed, JournalFailed]
     with pytest.raises(JournalFailed, match="Input/output error"):
