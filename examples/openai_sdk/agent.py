@@ -76,7 +76,6 @@ class ChatAgent:
         answer = self._client.chat.completions.parse(
             model=self._model,
             messages=self._messages,
-            temperature=0,
             max_completion_tokens=MAX_TOKENS,
             tools=CHAT_TOOLS,
             response_format=Summary,
@@ -87,10 +86,10 @@ class ChatAgent:
     def _complete(self) -> ParsedChatCompletion[None]:
         if not self._stream:
             return self._client.chat.completions.parse(
-                model=self._model, messages=self._messages, temperature=0, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
+                model=self._model, messages=self._messages, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
             )
         with self._client.chat.completions.stream(
-            model=self._model, messages=self._messages, temperature=0, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
+            model=self._model, messages=self._messages, max_completion_tokens=MAX_TOKENS, tools=CHAT_TOOLS
         ) as stream:
             for event in stream:
                 if event.type == "content.delta":
@@ -131,7 +130,6 @@ class ResponsesAgent:
             input=SUMMARY,
             previous_response_id=self._previous,
             instructions=SYSTEM,
-            temperature=0,
             max_output_tokens=MAX_TOKENS,
             tools=RESPONSE_TOOLS,
             tool_choice="none",
@@ -148,7 +146,6 @@ class ResponsesAgent:
                 input=items,
                 previous_response_id=previous,
                 instructions=SYSTEM,
-                temperature=0,
                 max_output_tokens=MAX_TOKENS,
                 tools=RESPONSE_TOOLS,
             )
@@ -157,7 +154,6 @@ class ResponsesAgent:
             input=items,
             previous_response_id=previous,
             instructions=SYSTEM,
-            temperature=0,
             max_output_tokens=MAX_TOKENS,
             tools=RESPONSE_TOOLS,
         ) as stream:

@@ -92,7 +92,7 @@ def test_a_named_session_and_raw_headers(desk: Desk, client: openai.OpenAI) -> N
 def test_a_forced_call_is_a_call(desk: Desk, client: openai.OpenAI) -> None:
     answer = client.chat.completions.create(
         model=desk.stack.model, messages=FIRST, tools=example.CHAT_TOOLS, tool_choice="required", parallel_tool_calls=False,
-        max_tokens=64, temperature=0,
+        max_tokens=64,
     )  # fmt: skip
     [call] = answer.choices[0].message.tool_calls or []
     assert call.type == "function" and (call.function.name, call.function.arguments) == ("order_status", '{"order": 4821}')
