@@ -8,6 +8,7 @@ import argparse
 import json
 import shutil
 import tempfile
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -31,19 +32,24 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(STARTS), help="names of the gateways to start")
     parser.add_argument("--chart", type=Path, help="write a chart (PNG) of CPU µs a request")
     parser.add_argument("--no-keep", action="store_true", help="do not write bench/results")
-    options = parser.parse_args()
+    options, begun = parser.parse_args(), time.monotonic()
     plan = plans.quick(options.seconds) if options.quick else plans.whole(options.seconds)
     console = Console(stderr=True)
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="hr-"))
         stack.callback(shutil.rmtree, directory)
         gateways, missing = _start(stack, directory, plan, options.only.split(","))
-        results = _run(plan, gateways, directory, console)
+        results = _run(plan, gateways, directory, begun, console)
         growth = _grow(plan, gateways, directory, results)
     show(results, console)
     for why in results.refused:
         console.print(f"[red]refused:[/red] {why}", soft_wrap=True, highlight=False)
-    line = {"bench": "gateway", **headline(results, growth), **setting(plan, gateways, missing), "refused": results.refused}
+    line = {
+        "bench": "gateway",
+        **headline(results, growth),
+        **setting(plan, results, gateways, missing),
+        "refused": results.refused,
+    }
     if not options.no_keep:
         name = "gateway.json" if options.quick else "gateway_whole.json"
         kept = line if options.quick else {**line, "cells": cells(results)}
@@ -63,7 +69,7 @@ def _start(stack: ExitStack, directory: Path, plan: Plan, names: list[str]) -> t
     return [Running("direct", port, engine.pid, "mock engine"), *gateways], missing
 
 
-def _run(plan: Plan, gateways: list[Running], directory: Path, console: Console) -> Results:
+def _run(plan: Plan, gateways: list[Running], directory: Path, begun: float, console: Console) -> Results:
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=plans.num_measurements(plan, gateways))
@@ -71,7 +77,7 @@ def _run(plan: Plan, gateways: list[Running], directory: Path, console: Console)
         def tick(what: str) -> None:
             progress.update(bar, advance=1, description=what)
 
-        return plans.run(plan, gateways, directory, tick)
+        return plans.run(plan, gateways, directory, begun, tick)
 
 
 def _grow(plan: Plan, gateways: list[Running], directory: Path, results: Results) -> Growth | None:

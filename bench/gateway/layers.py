@@ -32,7 +32,7 @@ from dataproxy.capture.segment import Segment
 from dataproxy.keyfiles import ensure
 from gateway.app import App, create_gateway
 from gateway.dialects import CHAT
-from gateway.edge.heads import encode_head
+from gateway.edge.heads import encode_answer, encode_lines
 from gateway.parsing import parse_request
 from gateway.record import split_json
 from gateway.settings import Settings
@@ -179,7 +179,7 @@ def step_costs(gateway: Gateway, request: bytes, answer: bytes) -> list[tuple[st
         ("admission: enter and leave", best_us(enter)),
         ("choice of a worker", best_us(partial(choose, session.affinity, "tiny", gateway.workers, gateway.routing))),
         ("record cut out of the answer", best_us(partial(split_json, answer_body))),
-        ("answer's head", best_us(partial(encode_head, 200, headers, b"x-headrace-event: 0\r\n", 600, framed=True, close=False))),
+        ("answer's head", best_us(partial(encode_answer, 200, encode_lines(headers), 600, b"", framed=True, close=False))),
         ("a metric counted", best_us(partial(gateway.metrics.add, "bench"))),
         ("(an event id alone)", best_us(lambda: (event_id, new_event_id()))),
     ]

@@ -90,11 +90,11 @@ def cells(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def setting(plan: Plan, gateways: list[Running], missing: dict[str, str]) -> dict[str, Any]:
+def setting(plan: Plan, results: Results, gateways: list[Running], missing: dict[str, str]) -> dict[str, Any]:
     """On what it ran and how."""
     model = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line]
     return {
-        "rounds": plan.rounds,
+        "rounds": max((len(rounds) for rounds in results.samples.values()), default=0),
         "seconds": plan.seconds,
         "compiled": is_compiled(),
         "cores": len(os.sched_getaffinity(0)),

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from bench.gateway.cases import Case
 from bench.gateway.contestants import STARTS, Running, Site, start_engine
 from bench.gateway.measure import RefusedError, Sample, engine_stats, measure
-from bench.gateway.plan import Plan, run
+from bench.gateway.plan import Plan, num_measurements, run
 from bench.gateway.processes import cores, free_port, started, wait_ready
 from bench.gateway.programs import is_compiled
 from bench.gateway.report import QUICK_KEYS, cells, headline
@@ -77,7 +78,10 @@ def test_a_relay_that_burns_cpu_shows_as_slower(direct: Running, tmp_path: Path)
             wait_ready(process, f"http://127.0.0.1:{port}/ready", 30)
             relays.append(Running(name, port, process.pid, ""))
         cases = ((Case(connections=2), ("fast", "slow")),)
-        results = run(Plan(cases, 2, 0.2, 0.05, 0, 0, 60, 0), relays, tmp_path, lambda what: None)
+        plan = Plan(cases, rounds=2, seconds=0.2, warmup_s=0.05, growth_requests=0, growth_s=0, deadline_s=300, install_timeout_s=0)
+        told: list[str] = []
+        results = run(plan, relays, tmp_path, time.monotonic(), told.append)
+        assert len(told) == num_measurements(plan, relays) == 4
         fast, slow = (results.best(Case(connections=2), name) for name in ("fast", "slow"))
         assert fast is not None and slow is not None
         assert slow.cpu_us > 2 * fast.cpu_us
