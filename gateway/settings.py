@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from annotated_types import Gt
-from pydantic import Field, IPvAnyNetwork
+from pydantic import BeforeValidator, Field, IPvAnyNetwork
 from pydantic_settings import (
     BaseSettings,
     CliSettingsSource,
@@ -23,6 +23,8 @@ CONFIG_FILE = f"{ENV_PREFIX}CONFIG_FILE"
 """Environment variable that names the TOML file; a named file must exist."""
 
 Seconds = Annotated[float, Gt(0)]
+Level = Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], BeforeValidator(str.upper)]
+"""No lower one: the server's own tracing below DEBUG writes headers."""
 
 
 class Settings(BaseSettings):
@@ -80,8 +82,8 @@ class Settings(BaseSettings):
     """How long running answers may go on after SIGTERM."""
     user_is_session: bool = False
     """Whether the body's ``user`` names a session where nothing else does."""
-    log_level: str = "INFO"
-    """Level of the JSON log on standard error."""
+    log_level: Level = "INFO"
+    """Level of the JSON log on standard error: DEBUG, INFO, WARNING or ERROR. None of them shows contents, headers or keys."""
 
     @classmethod
     def settings_customise_sources(
