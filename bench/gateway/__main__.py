@@ -21,6 +21,7 @@ from bench.gateway.growth import Growth, grow
 from bench.gateway.measure import RefusedError
 from bench.gateway.plan import Plan, Results
 from bench.gateway.report import cells, headline, setting, show
+from bench.gateway.scaling import scale
 
 _RESULTS = Path(__file__).parents[1] / "results"
 
@@ -38,9 +39,12 @@ def main() -> None:
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="hr-"))
         stack.callback(shutil.rmtree, directory)
-        gateways, missing = _start(stack, directory, plan, options.only.split(","))
+        site = _start_engine(stack, directory, plan)
+        gateways, missing = start_all(site, options.only.split(","))
+        gateways.insert(0, Running("direct", site.engine_port, site.engine_pid, "mock engine"))
         results = _run(plan, gateways, directory, begun, console)
         growth = _grow(plan, gateways, directory, results)
+        scaling = scale(site, plan.seconds, plan.rounds) if not options.quick else []
     show(results, console)
     for why in results.refused:
         console.print(f"[red]refused:[/red] {why}", soft_wrap=True, highlight=False)
@@ -52,7 +56,7 @@ def main() -> None:
     }
     if not options.no_keep:
         name = "gateway.json" if options.quick else "gateway_whole.json"
-        kept = line if options.quick else {**line, "cells": cells(results)}
+        kept = line if options.quick else {**line, "scaling": scaling, "cells": cells(results)}
         (_RESULTS / name).write_text(json.dumps(kept, indent=None if options.quick else 1) + "\n")
     if options.chart:
         from bench.gateway.chart import draw
@@ -61,12 +65,10 @@ def main() -> None:
     print(json.dumps(line))
 
 
-def _start(stack: ExitStack, directory: Path, plan: Plan, names: list[str]) -> tuple[list[Running], dict[str, str]]:
+def _start_engine(stack: ExitStack, directory: Path, plan: Plan) -> Site:
     engine = start_engine(stack, directory)
     assert engine.stdout is not None
-    port = int(engine.stdout.readline())
-    gateways, missing = start_all(Site(stack, directory, port, plan.install_timeout_s), names)
-    return [Running("direct", port, engine.pid, "mock engine"), *gateways], missing
+    return Site(stack, directory, int(engine.stdout.readline()), engine.pid, plan.install_timeout_s)
 
 
 def _run(plan: Plan, gateways: list[Running], directory: Path, begun: float, console: Console) -> Results:

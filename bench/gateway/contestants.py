@@ -37,16 +37,19 @@ class Running:
 
 @dataclass(slots=True, frozen=True)
 class Site:
-    """What a start needs: where to put files, the engine's port, how long an installation may take. ``stack`` ends it all."""
+    """What a start needs: where to put files, the engine, how long an installation may take. ``stack`` ends it all."""
 
     stack: ExitStack
     directory: Path
     engine_port: int
+    engine_pid: int
     install_timeout_s: float
 
-    def run(self, name: str, argv: list[str], env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        """Start ``argv`` on the measured core."""
-        return self.stack.enter_context(started(argv, cores()[0], self.directory / f"{name}.log", env))
+    def run(
+        self, name: str, argv: list[str], env: dict[str, str] | None = None, cpus: set[int] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start ``argv`` on the measured core, or on ``cpus``."""
+        return self.stack.enter_context(started(argv, cpus or cores()[0], self.directory / f"{name}.log", env))
 
 
 def start_engine(stack: ExitStack, directory: Path) -> subprocess.Popen[bytes]:
@@ -72,25 +75,28 @@ def _nginx(site: Site) -> list[Running]:
     return [Running("nginx", port, process.pid, told.strip().rpartition("/")[2])]
 
 
-def _ours(site: Site) -> list[Running]:
-    data, port = site.directory / "ours", free_port()
+def start_ours(site: Site, processes: int = 1, cpus: set[int] | None = None) -> list[Running]:
+    """Our gateway as ``ours-off`` and ``ours-on``, in ``processes`` processes, on the measured core or on ``cpus``."""
+    name = "ours" if processes == 1 and cpus is None else f"ours-{processes}p"
+    data, port = site.directory / name, free_port()
     (data / "run").mkdir(parents=True)
     ensure(data / "config")
     socket = data / "run" / "dataproxy.sock"
     keys = [sys.executable, "-m", "bench.gateway.keytable", str(socket), RECORDING_KEY, PLAIN_KEY]
-    site.stack.enter_context(started(keys, cores()[1], site.directory / "keytable.log"))
+    site.stack.enter_context(started(keys, cores()[1], site.directory / f"{name}-keytable.log"))
     settings = {
         "DATA_DIR": str(data),
         "CONFIG_DIR": str(data / "config"),
         "PORT": str(port),
+        "PROCESSES": str(processes),
         "ENGINE_URLS": f'["http://127.0.0.1:{site.engine_port}"]',
     }
     env = {f"HEADRACE_GATEWAY_{name}": value for name, value in settings.items()}
-    process = site.run("ours", [sys.executable, "-m", "gateway"], env)
+    process = site.run(name, [sys.executable, "-m", "gateway"], env, cpus)
     wait_ready(process, f"http://127.0.0.1:{port}/ready", _START_S)
     return [
-        Running("ours-off", port, process.pid, "this tree", PLAIN_KEY),
-        Running("ours-on", port, process.pid, "this tree", RECORDING_KEY, data / "journal"),
+        Running(f"{name}-off", port, process.pid, "this tree", PLAIN_KEY),
+        Running(f"{name}-on", port, process.pid, "this tree", RECORDING_KEY, data / "journal"),
     ]
 
 
@@ -133,7 +139,7 @@ def _floor(site: Site) -> list[Running]:
 STARTS: dict[str, Callable[[Site], list[Running]]] = {
     "nginx": _nginx,
     "python-floor": _floor,
-    "ours": _ours,
+    "ours": start_ours,
     "sglang-router": _sglang_router,
     "litellm": _litellm,
     "fastapi-httpx": _plain,

@@ -16,6 +16,7 @@ from bench.gateway.plan import Plan, num_measurements, run
 from bench.gateway.processes import cores, free_port, started, wait_ready
 from bench.gateway.programs import is_compiled
 from bench.gateway.report import QUICK_KEYS, cells, headline
+from bench.gateway.scaling import scale
 from tests.bench import slow_relay
 
 pytestmark = pytest.mark.skipif(shutil.which("taskset") is None, reason="pins processes with taskset")
@@ -90,7 +91,7 @@ def test_a_relay_that_burns_cpu_shows_as_slower(direct: Running, tmp_path: Path)
 
 def test_ours_records_and_serves_in_front_of_the_mock_engine(direct: Running, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        off, on = STARTS["ours"](Site(stack, tmp_path, direct.port, 0))
+        off, on = STARTS["ours"](Site(stack, tmp_path, direct.port, direct.pid, 0))
         before = engine_stats(direct.port)["requests"]
         for gateway in (off, on):
             assert _some(gateway, Case(connections=2), tmp_path, 20).load.requests == 20
@@ -99,6 +100,13 @@ def test_ours_records_and_serves_in_front_of_the_mock_engine(direct: Running, tm
         assert engine_stats(direct.port)["requests"] - before == 44
         assert on.journal is not None
         assert sum(segment.stat().st_size for segment in on.journal.glob("*.seg")) > 24 * 2_000
+
+
+def test_several_processes_serve_as_one(direct: Running, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        rows = scale(Site(stack, tmp_path, direct.port, direct.pid, 0), seconds=0.2, rounds=1)
+    assert {row["gateway"] for row in rows} >= {"ours-1p-off", "ours-1p-on"}
+    assert all(row["requests_s"] > 0 for row in rows)
 
 
 def test_the_headline_has_its_keys_and_null_for_who_did_not_run() -> None:
