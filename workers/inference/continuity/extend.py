@@ -108,6 +108,8 @@ class Continuity:
                 return None
             if obstacle is None or obstacle is Reason.UNKNOWN_HISTORY:
                 obstacle = outcome
+            if outcome is Reason.HISTORY_REWRITTEN:  # further up it would only look better because less is known
+                break
         return obstacle or Reason.FIRST_TURN
 
     def _count_extended(self, obstacle: Reason | None) -> None:

@@ -69,11 +69,13 @@ class Suffixes:
         """What the template writes after the answer's stop token."""
         try:
             num_stops = self._stops_before_answer(template, context, stop_text)
+            answered = template.render([*_DUMMY_OPENING, echo])
             rendered = template.render([*_DUMMY_OPENING, echo, *new])
         except TemplateRefused:
             return Reason.SUFFIX_REFUSED
         pieces = rendered.split(stop_text, num_stops + 1)
-        return pieces[-1] if len(pieces) == num_stops + 2 else Reason.SUFFIX_DIFFERS
+        ends_once = answered.count(stop_text) == num_stops + 1  # some templates write nothing for an empty answer
+        return pieces[-1] if ends_once and len(pieces) == num_stops + 2 else Reason.SUFFIX_DIFFERS
 
     def _stops_before_answer(self, template: Template, context: bytes, stop_text: str) -> int:
         """How often the stop token stands in the dummy history before the answer (system and user turns may end with it)."""

@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -222,35 +224,44 @@ def test_reasoning_opened_by_the_generation_prompt_is_kept_once() -> None:
 
 def test_a_template_that_dates_its_prompt_is_rendered_after_midnight() -> None:
     engine = Engine(LLAMA3_1)
-    first = engine.ask([USER], TELL, kwargs={})
-    text = first.stock_text
-    engine.family.tokenizer.chat_template = LLAMA3_1.template.replace("26 Jul 2024", "27 Jul 2024")
-    try:
-        exchange = second(engine, first.answer, [MORE], first, kwargs={})
-    finally:
-        engine.family.tokenizer.chat_template = LLAMA3_1.template
-    assert "26 Jul 2024" in text
-    assert not exchange.is_extended
+    first = engine.ask([USER], TELL)
+    with template_of(engine, "26 Jul 2024", "27 Jul 2024"):
+        assert not second(engine, first.answer, [MORE], first).is_extended
     assert reasons(engine) == {"history_rewritten": 1}
 
 
 def test_a_template_that_rewrites_old_answers_is_rendered() -> None:
-    template = QWEN2_5.template.replace(
-        "message.role + '\\n' + message.content",
-        "message.role + '\\n' + (message.content if loop.index0 > messages|length - 4 else 'gone')",
-    )
-    assert template != QWEN2_5.template
     engine = Engine(QWEN2_5)
-    engine.family.tokenizer.chat_template = template
-    try:
+    short = "('gone' if message.role == 'assistant' and loop.index0 < messages|length - 3 else message.content)"
+    with template_of(engine, "message.role + '\\n' + message.content", f"message.role + '\\n' + {short}"):
+        exchanges: list[Exchange] = []
         messages = [USER]
         for _ in range(3):
-            exchange = engine.ask(messages, Draft("It is here."), tools=None)
-            messages = [*messages, exchange.answer, MORE]
-    finally:
-        engine.family.tokenizer.chat_template = QWEN2_5.template
+            exchanges.append(engine.ask(messages, Draft("It is here."), tools=None))
+            messages = [*messages, exchanges[-1].answer, MORE]
+    assert [exchange.is_extended for exchange in exchanges] == [False, True, False]
+    assert reasons(engine) == {"history_rewritten": 1}
+
+
+def test_a_template_that_writes_nothing_for_an_empty_answer_is_rendered() -> None:
+    engine = Engine(MISTRAL)
+    with template_of(engine, "{{- eos_token }}", "{{- eos_token if message['content'] or message['tool_calls'] }}"):
+        first = engine.ask([USER], Draft())
+        cut = engine.ask([USER, first.answer, MORE], Draft("It is"), finish="length")
+        exchange = engine.ask([USER, first.answer, MORE, cut.answer, MORE], TELL)
     assert not exchange.is_extended
-    assert reasons(engine)["history_rewritten"] >= 1
+    check(exchange, [first, cut], MISTRAL)
+
+
+@contextmanager
+def template_of(engine: Engine, old: str, new: str) -> Iterator[None]:
+    """The engine's template with one change."""
+    assert old in engine.family.template
+    engine.family.tokenizer.chat_template = engine.family.template.replace(old, new)
+    try:
+        yield
+    finally:
+        engine.family.tokenizer.chat_template = engine.family.template
 
 
 def test_kept_turns_stay_within_their_budget_and_the_oldest_go_first() -> None:

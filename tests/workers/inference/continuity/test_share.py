@@ -91,9 +91,8 @@ def test_sampled_reasoning_stays_in_the_prompt_that_the_template_would_strip() -
 
 def test_only_new_messages_are_rendered_besides_the_engines_own_rendering() -> None:
     exchanges = session(Engine(QWEN3), (0,))
-    assert all(
-        exchange.num_dummy_messages <= 6 for exchange in exchanges
-    )  # two of the dummy history, answer, new ones, once the count
+    for exchange in exchanges:
+        assert exchange.num_dummy_messages <= 8  # thrice the dummy's user, twice the answer, at most three results
 
 
 def test_tools_are_cut_to_one_in_the_dummy_rendering_and_whole_in_the_prompt() -> None:
