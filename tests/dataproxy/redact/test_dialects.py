@@ -2,6 +2,7 @@
 
 import base64
 import json
+import zlib
 from typing import Any
 
 import msgspec
@@ -19,7 +20,8 @@ from tests.dataproxy.redact.encoder import Encoder
 
 ASKED, RESULT, THOUGHT, TOLD, SEALED = ("ana@example.com", "bo@example.org", "cy@example.net", "dee@example.com", "eve@example.org")
 VALUES = (ASKED, RESULT, THOUGHT, TOLD, SEALED)
-BLOB = base64.b64encode(f"sealed: {SEALED} and more".encode()).decode()
+BLOB = base64.b64encode(zlib.compress(f"sealed: {SEALED} and more, as an engine packs it".encode())).decode()
+"""What no rule can read: an image, or reasoning that is only packed."""
 ARGUMENTS = json.dumps({"to": TOLD, "say": "hi"})
 
 
