@@ -3,6 +3,7 @@
 Computed in the drain before anything is masked, and keyed, so that they can be stored and say nothing.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -51,16 +52,18 @@ def answered_prefixes(digests: KeyedDigests, messages: Sequence[Any]) -> list[by
 def as_read(message: Any) -> bytes:
     """What a template reads of ``message``: role, content ("" equals null), tool calls (arguments as JSON), tool call id.
 
-    Reasoning, names of fields, their order, white space around a text, and whether a text came whole or in parts do not count:
-    agents change those when they echo a turn.
+    Reasoning, in a field or in the text, names of fields, their order, white space around a text, how numbers are written, whether
+    a text came whole or in parts do not count: agents change those when they echo a turn.
     """
     if not isinstance(message, Mapping):
         return _canonical(message)
-    calls = message.get("tool_calls")
+    calls, content = message.get("tool_calls"), _content(message.get("content"))
+    if message.get("role") == "assistant" and isinstance(content, str):
+        content = content[thought.end() :] if (thought := _THOUGHT.match(content)) else content
     return _canonical(
         [
             message.get("role"),
-            _content(message.get("content")),
+            content,
             [_call(call) for call in calls] if isinstance(calls, list) else [],
             message.get("tool_call_id") or "",
         ]
@@ -82,10 +85,19 @@ def _call(call: Any) -> Any:
     arguments = function.get("arguments")
     if isinstance(arguments, str):
         with suppress(msgspec.DecodeError, RecursionError):  # not JSON: compared as the text it is
-            arguments = msgspec.json.decode(arguments)
+            arguments = _arguments.decode(arguments)
     return [call.get("id"), function.get("name"), arguments]
 
 
+def _number(text: str) -> float | int:
+    """1.0 is 1: not every agent's language tells them apart."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+_THOUGHT = re.compile(r"<think>.*?</think>\s*", re.DOTALL)
+"""At the beginning of a text: where agents put the reasoning that came in a field of its own."""
+_arguments = msgspec.json.Decoder(float_hook=_number)
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
