@@ -141,6 +141,20 @@ def whole_call_us(gateway: Gateway, request: bytes, answer: bytes) -> float:
     return best_us(call)
 
 
+def event_us(gateway: Gateway, request: bytes) -> float:
+    """One event of a stream on its way to the agent."""
+    pool, app = OneConnection(), App(gateway)
+    gateway.pool = pool
+    connection = app.http_protocol(config=Config(app, log_config=None), server_state=ServerState(), app_state={})
+    connection.connection_made(Nowhere())
+    connection.data_received(request)
+    pool.connection.data_received(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+    event = b'data: {"id":"chatcmpl-0","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}%b\n\n' % (
+        b" " * 100
+    )
+    return best_us(partial(pool.connection.data_received, b"%x\r\n%b\r\n" % (len(event), event)))
+
+
 def floor_us(request: bytes, answer: bytes) -> float:
     """The same of the floor: httptools on both sides."""
     agent = Agent()
@@ -225,6 +239,7 @@ async def main(prompt: Prompt) -> None:
             ("floor: httptools on both sides, no duties", floor_us(quiet, plain_answer)),
             ("whole call, recording off, without sockets", whole_call_us(gateway, quiet, plain_answer)),
             ("whole call, recording on, without sockets and journal", whole_call_us(gateway, request, answer)),
+            ("one event of a stream, without sockets", event_us(gateway, encode(Case(prompt=prompt, gap_us=5000), RECORDING_KEY))),
             *step_costs(gateway, request, answer),
             *journal_costs(directory, request, answer),
         ]
