@@ -23,6 +23,7 @@ from gateway.models import list_models, show_model
 from gateway.openapi import document
 from gateway.peers import OWN, metrics_of_peers
 from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, first_round, repeat, sweep
+from gateway.spans import FLUSH_S
 from gateway.state import Gateway
 from gateway.stop import stop_calls
 from gateway.stored import add_stored
@@ -39,12 +40,16 @@ def create_api(gateway: Gateway) -> FastAPI:
         async with asyncio.TaskGroup() as group:
             actions = ((keys, POLL_S), (poller, POLL_S), (lambda: sweep(gateway), SWEEP_S))
             tasks = [group.create_task(repeat(action, interval_s)) for action, interval_s in actions]
+            if (spans := gateway.spans) is not None:
+                tasks.append(group.create_task(repeat(lambda: spans.flush(gateway.pool), FLUSH_S)))
             try:
                 yield
             finally:
                 for task in tasks:
                     task.cancel()
         await stop_calls(gateway)
+        if spans is not None:
+            await spans.flush(gateway.pool)
         gateway.pool.close()
         gateway.admission.close()
         await asyncio.to_thread(gateway.journal.close)

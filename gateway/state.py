@@ -11,6 +11,7 @@ from gateway.keys import KeyTable
 from gateway.metrics import Metrics
 from gateway.sessions import SessionNamer
 from gateway.settings import Settings
+from gateway.spans import Spans
 from gateway.upstream.limits import Limits
 from gateway.upstream.origin import Origin
 from gateway.upstream.pool import Pool
@@ -54,6 +55,7 @@ class Gateway:
     admission: Admission
     limits: Limits
     routing: Routing = field(default_factory=Routing)
+    spans: Spans | None = None
     process: str = ""
     """This process's number where several serve one port."""
     metrics: Metrics = field(default_factory=Metrics)
