@@ -30,7 +30,7 @@ CHAT_TOOLS: Final[list[ChatCompletionFunctionToolParam]] = [
     for name, tool in TOOLS.items()
 ]
 RESPONSE_TOOLS: Final[list[FunctionToolParam]] = [
-    {"type": "function", "name": name, "description": tool.description, "parameters": tool.parameters, "strict": True}
+    {"type": "function", "name": name, "description": tool.description, "parameters": tool.parameters, "strict": False}
     for name, tool in TOOLS.items()
 ]
 
@@ -132,7 +132,6 @@ class ResponsesAgent:
             instructions=SYSTEM,
             max_output_tokens=MAX_TOKENS,
             tools=RESPONSE_TOOLS,
-            tool_choice="none",
             text_format=Summary,
         )
         print(f"  [{response.id} {response.status}]")

@@ -4,6 +4,7 @@ The reference for tokens is the tests' own tap in the engine's scheduler process
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,10 +50,10 @@ class Desk:
         """What it had for every answer."""
         return [Tapped(**json.loads(line)) for line in self.tap.read_text().splitlines()]
 
-    def conversation(self, completion_ids: list[str], decision: str = "eligible") -> list[Event]:
+    def conversation(self, completion_ids: list[str], decisions: Sequence[str] = ()) -> list[Event]:
         """The events of a conversation, once stored; all that must hold of them is asserted.
 
-        ``decision`` is what was decided of training on each: answers under a grammar are kept and never trained on.
+        ``decisions`` say of each whether it may be trained on (if not given, all may): those under a grammar never are.
         """
         assert completion_ids and len(set(completion_ids)) == len(completion_ids)
         details = [self._stored(completion_id) for completion_id in completion_ids]
@@ -63,7 +64,7 @@ class Desk:
         assert [event.parent_id for event in events] == [None, *(event.event_id for event in events[:-1])]
         for completion_id, detail in zip(completion_ids, details, strict=True):
             self._assert_exact(completion_id, detail)
-            assert detail.decisions == {0: decision}
+        assert [detail.decisions for detail in details] == [{0: decision} for decision in decisions or ["eligible"] * len(details)]
         whole = [_ids(detail.tokens[0].prompt_ids) + _ids(detail.tokens[0].output_ids) for detail in details]
         for detail, before in zip(details[1:], whole, strict=False):
             assert _ids(detail.tokens[0].prompt_ids)[: len(before)] == before, "a turn does not extend the one before"

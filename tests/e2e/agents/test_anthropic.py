@@ -66,7 +66,7 @@ async def test_the_asynchronous_client_with_a_forced_tool(desk: Desk, key: str) 
         message = await stream.get_final_message()
     [block] = [block for block in message.content if block.type == "tool_use"]
     assert (block.name, block.input, message.stop_reason) == ("order_status", {"order": 4821}, "tool_use")
-    desk.conversation([message.id], decision="sampling_grammar")
+    desk.conversation([message.id], decisions=["sampling_grammar"])
 
 
 def test_a_bearer_token_serves_as_well_as_an_api_key(desk: Desk, key: str) -> None:

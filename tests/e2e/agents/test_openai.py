@@ -47,7 +47,8 @@ def test_the_example_works_through_its_questions(
     ids, reasons = zip(*SHOWN.findall(shown), strict=True)
     calls_then_stops = ["tool_calls", "stop"] * 3 + ["stop"]
     assert list(reasons) == (calls_then_stops if api == "chat" else ["completed"] * 7)
-    events = desk.conversation(list(ids), decision=UNDER_A_GRAMMAR)
+    decisions = [UNDER_A_GRAMMAR] * 7 if api == "chat" else ["eligible"] * 6 + [UNDER_A_GRAMMAR]
+    events = desk.conversation(list(ids), decisions)
     assert all(event.session_id for event in events)
     desk.assert_rewards_reach(ids[-1], key)
 
@@ -97,7 +98,7 @@ def test_a_forced_call_is_a_call(desk: Desk, client: openai.OpenAI) -> None:
     [call] = answer.choices[0].message.tool_calls or []
     assert call.type == "function" and (call.function.name, call.function.arguments) == ("order_status", '{"order": 4821}')
     assert answer.choices[0].finish_reason == "tool_calls"
-    desk.conversation([answer.id], decision=UNDER_A_GRAMMAR)
+    desk.conversation([answer.id], [UNDER_A_GRAMMAR])
 
 
 def test_the_models_are_listed_page_by_page_and_one_by_one(desk: Desk, client: openai.OpenAI) -> None:
