@@ -3,6 +3,7 @@
 SIGTERM closes the listening socket, lets running answers end within ``drain_timeout_s``, flushes the journal, and leaves.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -19,10 +20,12 @@ from gateway.logs import configure
 from gateway.peers import peer_socket
 from gateway.processes import leave, listen_shared, serve_many
 from gateway.settings import Settings, load
+from gateway.spans import Spans
 
 log = logging.getLogger("gateway")
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
+_GC_THRESHOLD = 10_000
 _LAST_S = 15
 """What a process needs after its drain, at most: to record how calls ended, and to flush the journal."""
 
@@ -69,16 +72,25 @@ def _serve_one_of_many(settings: Settings, index: int, listener: socket.socket) 
 def serve(settings: Settings, listeners: list[socket.socket], process: str = "") -> int:
     """Serve on ``listeners`` until told to stop; the exit status. ``process`` is this one's number where there are several."""
     try:
+        spans = Spans.from_environment(os.environ)
         app = create_app(settings, lambda: open_journal(settings))
     except (OSError, ValueError) as error:
         log.error("the gateway cannot start: %s; `headrace up` makes the key files and directories", error)
         return 1
-    app.gateway.process = process
+    app.gateway.process, app.gateway.spans = process, spans
     signal.signal(signal.SIGTERM, leave)  # uvicorn raises the signal once more when it has drained
     signal.signal(signal.SIGINT, leave)
     server = uvicorn.Server(server_config(app, settings))
+    spare_the_collector()
     server.run(sockets=listeners)
     return 0 if server.started else 1
+
+
+def spare_the_collector() -> None:
+    """What the start made stays: the garbage collector need not look at it again, and seldom at all: calls leave no cycles."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
 
 
 def open_journal(settings: Settings) -> Journal:

@@ -1,7 +1,4 @@
-"""The journal's side of one call: begin before the engine is asked, finish once, hold what was sent in between.
-
-A call that is not recorded gets the same steps with nothing behind them.
-"""
+"""The journal's side of a call that is recorded: begin before the engine is asked, finish once, hold what was sent in between."""
 
 import logging
 from collections.abc import Callable
@@ -35,18 +32,14 @@ class ExchangeJournal(Protocol):
 class Exchange:
     """Recording of one call. ``begin`` may refuse it; ``finish`` does its work once."""
 
-    __slots__ = ("_call", "_delivery", "_journal", "_open", "_sent", "_then", "status", "stream", "worker")
+    __slots__ = ("_call", "_delivery", "_journal", "_sent", "_then")
 
     def __init__(self, call: Call, journal: ExchangeJournal) -> None:
         self._call = call
         self._journal = journal
-        self._open = False
         self._sent: list[bytes] = []
         self._then: Then | None = None
         self._delivery: Delivery = "aborted"
-        self.status = 0
-        self.stream = False
-        self.worker = ""
 
     def begin(self) -> None:
         """Hand the request half over.
@@ -54,8 +47,6 @@ class Exchange:
         Raises:
             Refused: 503, the journal takes nothing and this tenant's calls must be recorded.
         """
-        if not self._call.recorded:
-            return
         try:
             self._journal.begin(self._call.request_half())
         except JournalFull as error:
@@ -63,30 +54,26 @@ class Exchange:
         except JournalError as error:
             log.error("journal failed event=%s", self._call.event_id)
             raise journal_refusal() from error
-        self._open = True
 
     def sent(self, data: bytes) -> None:
         """``data`` goes to the agent now."""
-        if self._open:
-            self._sent.append(data)
+        self._sent.append(data)
 
-    def finish(self, delivery: Delivery, rest: bytes, record: bytes, error: str, then: Then) -> None:
-        """Hand the response half over; ``then`` is called once the whole exchange is durable, at once where nothing is recorded.
+    def finish(
+        self, *, status: int, stream: bool, delivery: Delivery, worker: str, rest: bytes, record: bytes, error: str, then: Then
+    ) -> None:
+        """Hand the response half over; ``then`` is called once the whole exchange is durable.
 
         ``rest`` is what the agent gets after that.
         """
-        if not self._open:
-            then(None)
-            return
-        self._open = False
         self._then, self._delivery = then, delivery
         half = self._call.response_half(
-            status=self.status,
+            status=status,
             body=b"".join((*self._sent, rest)) if self._sent else rest,
             record=record,
-            stream=self.stream,
+            stream=stream,
             delivery=delivery,
-            worker=self.worker,
+            worker=worker,
             error=error,
         )
         if delivery == "complete":
@@ -97,14 +84,15 @@ class Exchange:
             self._committed(failure)
 
     def _committed(self, failure: JournalFailed | None) -> None:
-        assert self._then is not None
+        then, self._then = self._then, None  # which lets the relay go without the garbage collector
+        assert then is not None
         if failure is not None:
             log.error("journal failed event=%s", self._call.event_id)
-            self._then(journal_refusal())
+            then(journal_refusal())
             return
         if self._delivery == "complete":
             faults.point("gateway.after_commit")
-        self._then(None)
+        then(None)
 
 
 def journal_refusal() -> Refused:

@@ -25,15 +25,33 @@ _HELP = {
 }
 
 
+_FIRST_BYTE = "headrace_gateway_first_byte_seconds"
+_STATUS = {status: str(status) for status in range(1000)}
+
+
 class Metrics:
     """Values by name and labels, which come as ``label, value, label, value, …``."""
 
     def __init__(self) -> None:
         self._values: Counter[tuple[str, ...]] = Counter()
+        self._first_byte_us = self._num_first_bytes = 0
 
     def add(self, name: str, label: str = "", value: str = "", amount: float = 1) -> None:
         """Count ``amount`` on a counter."""
         self._values[name, label, value] += amount  # type: ignore[assignment]  # Counter also sums floats
+
+    def count_call(self, status: int) -> None:
+        """A call has ended with ``status``. This and the next two are on the path of every call."""
+        self._values["headrace_gateway_calls_total", "status", _STATUS[status]] += 1
+
+    def count_delivery(self, delivery: str) -> None:
+        """A call that reached an engine has ended."""
+        self._values["headrace_gateway_deliveries_total", "delivery", delivery] += 1
+
+    def count_first_byte(self, microseconds: int) -> None:
+        """An engine has begun its answer after so long."""
+        self._first_byte_us += microseconds
+        self._num_first_bytes += 1
 
     def set(self, name: str, amount: float, *labels: str) -> None:
         """Set a gauge, or a counter that somebody else counts."""
@@ -44,11 +62,19 @@ class Metrics:
         for key in [key for key in self._values if key[2] == value and name in ("", key[0])]:
             del self._values[key]
 
-    def render(self, process: str = "") -> str:
-        """The exposition text; ``process`` is a label on every line, where several processes answer as one."""
+    def render(self, process: str = "", *, engines: bool = True) -> str:
+        """The exposition text; ``process`` is a label on every line of this process's own, where several answer as one.
+
+        What the ``engines`` tell is the same in all of them, so one tells it for all.
+        """
+        self._values[_FIRST_BYTE + "_sum", "", ""] = self._first_byte_us / 1e6  # type: ignore[assignment]
+        self._values[_FIRST_BYTE + "_count", "", ""] = self._num_first_bytes
         lines: list[str] = []
-        common = ("process", process) if process else ()
         for name, (kind, text) in _HELP.items():
+            is_engines = name.startswith("headrace_engine_")
+            if is_engines and not engines:
+                continue
+            common = ("process", process) if process and not is_engines else ()
             lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
             for key, amount in sorted(self._values.items()):
                 if key[0] == name:

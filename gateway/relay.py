@@ -16,13 +16,13 @@ from dataproxy.capture.usage import num_tokens
 from gateway.admission import Ticket
 from gateway.call import Call, now_us
 from gateway.errors import GatewayError, Refused, UpstreamLost, UpstreamTimeout, UpstreamUnreachable
-from gateway.exchange import Exchange
+from gateway.exchange import Exchange, Then
 from gateway.headers import engine_request, retry_after_s
 from gateway.placement import note_moved
 from gateway.record import StreamSplitter, split_json
 from gateway.state import Gateway
 from gateway.stop import stop_generation
-from gateway.upstream.connection import Connection, Head, Headers
+from gateway.upstream.connection import Connection, Head
 from router.workers import Worker
 
 log = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ class Phase(Enum):
 class Agent(Protocol):
     """The agent's side: what the relay writes to. Writes to an agent that has left do nothing."""
 
-    def start_stream(self, status: int, headers: Headers) -> None:
-        """Begin an answer that comes in pieces, under the engine's ``headers``."""
+    def start_stream(self, head: Head) -> None:
+        """Begin an answer that comes in pieces, under the engine's ``head``."""
 
     def chunk(self, data: bytes) -> None:
         """A piece."""
@@ -52,8 +52,8 @@ class Agent(Protocol):
     def end_stream(self, status: int, data: bytes) -> None:
         """The last piece and the clean end; the call is over."""
 
-    def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """A whole answer; the call is over."""
+    def answer(self, head: Head, body: bytes) -> None:
+        """A whole answer under the engine's ``head``; the call is over."""
 
     def fail(self, refused: Refused) -> None:
         """A whole answer of ours; the call is over."""
@@ -65,24 +65,30 @@ class Agent(Protocol):
 class Relay:
     """One call from its admission to its end. ``ticket`` is its place at the workers, given back at the end."""
 
+    _phase = Phase.ASKING
+    _worker: Worker | None = None
+    _asked = ""
+    """The URL of the last worker that was asked; ``_worker`` is the one that has the call now."""
+    _status = 0
+    _connection: Connection | None = None
+    _reused = False
+    _head = Head(0)
+    _splitter: StreamSplitter | None = None
+    _body = b""
+    _parts: list[bytes] | None = None
+    """A whole answer's body once it has come in more than one read."""
+    _delivery: Delivery = "complete"
+    _rest = b""
+    _stopped: asyncio.Future[None] | None = None
+    _num_tokens: int | None = 0
+
     def __init__(self, gateway: Gateway, call: Call, agent: Agent, ticket: Ticket | None) -> None:
         self._gateway = gateway
         self._call = call
         self._agent = agent
         self._ticket = ticket
-        self._exchange = Exchange(call, gateway.journal)
-        self._phase = Phase.ASKING
+        self._exchange = Exchange(call, gateway.journal) if call.recorded else None
         self._untried = iter(call.workers)
-        self._worker: Worker | None = None
-        self._connection: Connection | None = None
-        self._reused = False
-        self._head = Head(0)
-        self._splitter: StreamSplitter | None = None
-        self._parts: list[bytes] = []
-        self._delivery: Delivery = "complete"
-        self._rest = b""
-        self._stopped: asyncio.Future[None] | None = None
-        self._num_tokens: int | None = 0
 
     def start(self) -> None:
         """Begin to record, and ask the first worker.
@@ -90,7 +96,8 @@ class Relay:
         Raises:
             Refused: the journal does not take the call; nothing was sent.
         """
-        self._exchange.begin()
+        if self._exchange is not None:
+            self._exchange.begin()
         self._gateway.running.add(self)
         self._ask_next()
 
@@ -103,8 +110,8 @@ class Relay:
             refused = Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
             self._fail("upstream_error", refused, refused.code)
             return
+        self._asked = worker.url
         worker.num_in_flight += 1
-        self._exchange.worker = worker.url
         connection = self._gateway.pool.take_idle(self._gateway.origins[worker.url])
         if connection is not None:
             self._ask(worker, connection, reused=True)
@@ -138,27 +145,30 @@ class Relay:
     # the engine's answer (Receiver)
 
     def on_head(self, head: Head) -> None:
-        call, metrics = self._call, self._gateway.metrics
+        call = self._call
         call.first_byte_us = now_us()
-        metrics.add("headrace_gateway_first_byte_seconds_sum", amount=(call.first_byte_us - call.started_us) / 1e6)
-        metrics.add("headrace_gateway_first_byte_seconds_count")
-        self._phase, self._head = Phase.PASSING, head
-        self._exchange.status = head.status
+        self._gateway.metrics.count_first_byte(call.first_byte_us - call.started_us)
+        self._phase, self._head, self._status = Phase.PASSING, head, head.status
         if self._worker is not None:
             self._worker.answered(head.status, retry_after_s(head.headers) if head.status >= 400 else None)
         if call.dialect.keeps_answers and self._worker is not None:
             note_moved(self._gateway, call.event_id, self._worker.url)
         if head.get(b"content-type").startswith(b"text/event-stream"):
             self._splitter = StreamSplitter(call.dialect.held_from)
-            self._exchange.stream = True
-            self._agent.start_stream(head.status, head.headers)
+            self._agent.start_stream(head)
 
     def on_data(self, data: bytes) -> None:
-        if self._splitter is None:
+        if self._splitter is not None:
+            if passed := self._splitter.feed(data):
+                if self._exchange is not None:
+                    self._exchange.sent(passed)
+                self._agent.chunk(passed)
+        elif self._parts is not None:
             self._parts.append(data)
-        elif passed := self._splitter.feed(data):
-            self._exchange.sent(passed)
-            self._agent.chunk(passed)
+        elif self._body:
+            self._parts = [self._body, data]
+        else:
+            self._body = data
 
     def on_end(self) -> None:
         self._let_go()
@@ -167,12 +177,27 @@ class Relay:
         if self._splitter is not None:
             self._rest, record = self._splitter.finish()
         else:
-            body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-            self._rest, record = split_json(body)
+            body = self._body if self._parts is None else b"".join(self._parts)
+            self._rest, record = split_json(body) if self._exchange is not None else (body, b"")
         self._delivery = "complete" if self._head.status < 400 else "engine_error"
         if self._ticket is not None and self._ticket.counts_tokens:
             self._num_tokens = num_tokens(record) if self._delivery == "complete" else 0
-        self._exchange.finish(self._delivery, self._rest, record, "", self._durable)
+        if self._exchange is None:
+            self._durable(None)
+        else:
+            self._finish(self._exchange, record, "", self._durable)
+
+    def _finish(self, exchange: Exchange, record: bytes, error: str, then: Then) -> None:
+        exchange.finish(
+            status=self._status,
+            stream=self._splitter is not None,
+            delivery=self._delivery,
+            worker=self._asked,
+            rest=self._rest,
+            record=record,
+            error=error,
+            then=then,
+        )
 
     def on_lost(self, error: GatewayError) -> None:
         self._let_go()
@@ -192,21 +217,20 @@ class Relay:
     # the end
 
     def _durable(self, refused: Refused | None) -> None:
-        status = self._head.status
         if refused is not None:
             self._delivery = "upstream_error"
             self._tell_failed(refused)
         elif self._splitter is not None:
-            self._agent.end_stream(status, self._rest)
+            self._agent.end_stream(self._status, self._rest)
         else:
-            self._agent.answer(status, self._head.headers, self._rest)
+            self._agent.answer(self._head, self._rest)
         self._over()
 
     def _tell_failed(self, refused: Refused) -> None:
         if self._splitter is None:
             self._agent.fail(refused)
         else:
-            self._agent.cut(self._head.status, self._error_event(self._splitter, refused))
+            self._agent.cut(self._status, self._error_event(self._splitter, refused))
 
     def _error_event(self, splitter: StreamSplitter, refused: Refused) -> bytes:
         boundary = b"" if splitter.at_boundary else b"\n\n"
@@ -215,19 +239,19 @@ class Relay:
     def _fail(self, delivery: Delivery, refused: Refused | None, error: str) -> None:
         """End a call that failed: stop the engine, record what happened, then tell the agent if it is still there."""
         call, worker = self._call, self._worker
-        log.warning("call ended event=%s delivery=%s worker=%s: %s", call.event_id, delivery, self._exchange.worker, error)
+        log.warning("call ended event=%s delivery=%s worker=%s: %s", call.event_id, delivery, self._asked, error)
         self._phase, self._delivery = Phase.ENDING, delivery
         self._let_go()
         self._leave_worker()
         if worker is not None and call.completion_id:
             self._gateway.spawn(stop_generation(self._gateway, worker, call))
-        rest, record = b"", b""
+        record = self._rest = b""
         if self._splitter is not None:
             record = self._splitter.finish()[1]
-            rest = b"" if refused is None else self._error_event(self._splitter, refused)
+            self._rest = b"" if refused is None else self._error_event(self._splitter, refused)
         elif refused is not None:
-            self._exchange.status = refused.status
-            rest = call.dialect.form.body(refused, call.event_id)
+            self._status = refused.status
+            self._rest = call.dialect.form.body(refused, call.event_id)
 
         def told(_: Refused | None) -> None:  # a journal that fails has been logged; the agent is being told of a failure as it is
             if refused is not None:
@@ -236,12 +260,17 @@ class Relay:
                 self._agent.cut(499, b"")
             self._over()
 
-        self._exchange.finish(delivery, rest, record, error, told)
+        if self._exchange is None:
+            told(None)
+        else:
+            self._finish(self._exchange, record, error, told)
 
     def _over(self) -> None:
         self._phase = Phase.OVER
-        self._gateway.metrics.add("headrace_gateway_deliveries_total", "delivery", self._delivery)
+        self._gateway.metrics.count_delivery(self._delivery)
         self._gateway.running.discard(self)
+        if self._gateway.spans is not None:
+            self._gateway.spans.record(self._call, self._status, self._delivery, self._asked)
         if self._ticket is not None:
             self._gateway.admission.leave(self._ticket, self._num_tokens)
         if self._stopped is not None:

@@ -10,6 +10,7 @@ from typing import Literal
 import msgspec
 
 from gateway.dialects import MESSAGES, Dialect
+from gateway.dialects.openings import Opening
 from gateway.parsing import AgentRequest
 from gateway.upstream.connection import Headers
 
@@ -56,13 +57,20 @@ class SessionNamer:
 
         ``url_session`` comes from ``/s/<id>/…``, ``header`` from ``header_session``; both may be empty.
         """
-        session_id, source = self._explicit(url_session, header, request, dialect)
-        if session_id:
-            return Session(session_id, source, self._digest(tenant.encode(), session_id.encode(), b""))
-        digest = self._digest(key_id.encode(), *dialect.opening(request.fields))
+        name, source = self.explicit(url_session, header, request, dialect)
+        return self.named(tenant, name, source) if name else self.inferred(key_id, dialect.opening(request.fields))
+
+    def named(self, tenant: str, name: str, source: Source) -> Session:
+        """The session that an agent of ``tenant`` calls ``name``."""
+        return Session(name, source, self._digest(tenant.encode(), name.encode(), b""))
+
+    def inferred(self, key_id: str, opening: Opening) -> Session:
+        """The session of what begins with ``opening`` under a key."""
+        digest = self._digest(key_id.encode(), *opening)
         return Session("inferred-" + digest.hex(), "inferred", digest)
 
-    def _explicit(self, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
+    def explicit(self, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
+        """(name, where it stands); empty where the agent names no session."""
         if url_session:
             return self._printable(url_session), "url"
         if header:

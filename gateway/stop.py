@@ -26,8 +26,8 @@ async def stop_generation(gateway: Gateway, worker: Worker, call: Call) -> None:
 
 async def stop_calls(gateway: Gateway) -> None:
     """End the calls that outlasted the drain; return once that is recorded and the engines know, or too much time has passed."""
-    for task in gateway.waiting:
+    for task in list(gateway.waiting):
         task.cancel()
-    ends = [call.stop() for call in gateway.running]
+    ends = [call.stop() for call in list(gateway.running)]
     if left := [*ends, *gateway.tasks]:
         await asyncio.wait(left, timeout=2 * gateway.settings.control_timeout_s)

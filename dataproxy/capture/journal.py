@@ -1,7 +1,7 @@
 """The journal as the gateway sees it: begin an exchange without waiting, finish it durably.
 
-Owns admission (room, queue bounds, health) and the hand-over to the committer thread. One per process; the event loop that began
-an exchange finishes it.
+Owns admission (room, queue bounds, health). What it takes goes to the ``sealer``, then to the ``committer``'s thread. One per
+process; the event loop that began an exchange finishes it.
 """
 
 import asyncio
@@ -10,28 +10,27 @@ import threading
 from pathlib import Path
 from typing import Literal
 
-from dataproxy.capture.committer import Committer, Done, Entry, Waiter
+from dataproxy.capture.committer import Committer, Done, Waiter
 from dataproxy.capture.errors import JournalFailed, JournalFull
 from dataproxy.capture.layout import prepare
 from dataproxy.capture.records import RequestHalf, ResponseHalf
+from dataproxy.capture.sealer import Entry, Sealer
 from dataproxy.capture.segment import Segment
 from dataproxy.capture.space import Space
 
 Durability = Literal["strict", "relaxed"]
-_WRITE_BEHIND_S = 0.02
-"""How long a request half may wait for company before it is written: far less than a model takes."""
 
 
 class Journal:
     """Sealed history of one process. Use ``Journal.open``; ``close`` flushes."""
 
-    def __init__(self, committer: Committer, space: Space, max_queued_bytes: int) -> None:
+    def __init__(self, committer: Committer, sealer: Sealer, space: Space, max_queued_bytes: int) -> None:
         self._committer = committer
+        self._sealer = sealer
         self._space = space
         self._max_queued_bytes = max_queued_bytes
         self._queued_bytes = 0
         self._tenants: dict[str, str] = {}
-        self._waking = False
         self._thread = threading.Thread(target=committer.run, name="journal-committer", daemon=True)
         self._thread.start()
 
@@ -62,8 +61,9 @@ class Journal:
         def new_segment(number: int) -> Segment:
             return Segment(directory, public_key, writer, number)
 
-        committer = Committer(new_segment, durability == "strict", max_segment_bytes, max_segment_age_s)
-        return cls(committer, Space(directory, answer_bytes, min_free_bytes), max_queued_bytes)
+        committer = Committer(new_segment, durability == "strict")
+        sealer = Sealer(committer, max_segment_bytes, max_segment_age_s)
+        return cls(committer, sealer, Space(directory, answer_bytes, min_free_bytes), max_queued_bytes)
 
     def begin(self, half: RequestHalf) -> None:
         """Admit an exchange and hand its request half over; returns at once.
@@ -77,10 +77,7 @@ class Journal:
             raise JournalFull("the disk is slower than the traffic: too many bytes wait for the journal")
         self._space.reserve(half.event_id, len(half.body))
         self._tenants[half.event_id] = half.tenant
-        self._queue(Entry(half.tenant, half, len(half.body), None))
-        if not self._waking:
-            self._waking = True
-            asyncio.get_running_loop().call_later(_WRITE_BEHIND_S, self._wake)
+        self._queue(Entry(half.tenant, half, len(half.body), None), asyncio.get_running_loop())
 
     def commit(self, half: ResponseHalf, done: Done) -> None:
         """Hand the response half over; ``done`` is called on this loop once the whole exchange is durable, or may not be.
@@ -93,10 +90,8 @@ class Journal:
         tenant = self._tenants.pop(half.event_id)
         self._space.release(half.event_id)
         self._committer.check()
-        waiter = Waiter(asyncio.get_running_loop(), done)
-        self._queue(Entry(tenant, half, len(half.body) + len(half.record), waiter))
-        if self._committer.failed and waiter.give_up():  # it may have emptied its queue before this entry came in
-            self._committer.check()
+        loop = asyncio.get_running_loop()
+        self._queue(Entry(tenant, half, len(half.body) + len(half.record), Waiter(loop, done)), loop)
 
     async def finish(self, half: ResponseHalf) -> None:
         """As ``commit``; returns once the whole exchange is durable.
@@ -119,13 +114,10 @@ class Journal:
 
     def close(self) -> None:
         """Write and sync what is queued, end the segment and the thread."""
+        self._sealer.close()
         self._committer.stop()
         self._thread.join()
 
-    def _wake(self) -> None:
-        self._waking = False
-        self._committer.wake()
-
-    def _queue(self, entry: Entry) -> None:
+    def _queue(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
         self._queued_bytes += entry.size_bytes
-        self._committer.put(entry)
+        self._sealer.put(entry, loop)

@@ -36,7 +36,10 @@ def checksum(before: bytes, ciphertext: bytes) -> int:
 
 
 class Segment:
-    """The segment that this process writes. Not thread-safe: the committer owns it."""
+    """A segment that this process writes. ``frame`` is the sealer's, in the loop; ``write``, ``sync``, ``close`` are the thread's.
+
+    ``size`` and ``index`` count what has been sealed.
+    """
 
     def __init__(self, directory: Path, public_key: bytes, writer: str, number: int) -> None:
         """Create key file and segment, durable and locked before anybody can see them.
@@ -48,6 +51,8 @@ class Segment:
         self.size = len(MAGIC)
         self.index = 0
         self.num_unsynced_bytes = 0
+        self.timed = False
+        """Whether somebody's clock runs that will roll it."""
         self.files = SegmentFiles(directory, f"{time.time_ns() // 1000:014x}-{writer}-{number:06d}")
         self._name = self.files.name.encode()
         data_key = AESGCM.generate_key(bit_length=256)
@@ -67,6 +72,7 @@ class Segment:
         ciphertext = self._cipher.encrypt(nonce, plaintext, associated_data(self._name, index, name))
         before = HEAD.pack(index, len(name)) + name + nonce
         self.index = index + 1
+        self.size += FRAME.size + len(before) + len(ciphertext)
         return FRAME.pack(len(before) + len(ciphertext), checksum(before, ciphertext)) + before + ciphertext
 
     def write(self, frames: list[bytes], *, durably: bool = False) -> None:
@@ -77,7 +83,6 @@ class Segment:
         while written < len(data):
             in_one = False
             written += os.write(self._descriptor, data[written:])
-        self.size += len(data)
         self.num_unsynced_bytes += len(data)
         if durably and not in_one:
             self.sync()

@@ -24,7 +24,7 @@ def admit(gateway: Gateway, identity: Identity, event_id: str, facts: Facts, bod
             raise Refused(503, "no_worker", "no inference worker has answered yet; try again shortly", retry_after_s=2)
         message = f"the model `{request.model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
         raise Refused(404, "model_not_found", message, param="model")
-    session = gateway.namer.name(identity.tenant, identity.key_id, facts.url_session, facts.session, request, dialect)
+    session = facts.name_session(gateway.namer, identity, request)
     return Call(event_id, "", identity, session, request, dialect, facts.forwarded, facts.recorded)
 
 
@@ -38,7 +38,7 @@ def place(gateway: Gateway, call: Call) -> None:
     Raises:
         Refused: 404, it goes on from an answer that is not the caller's.
     """
-    call.workers = workers = _choose(gateway, call.identity, call.session.affinity, call.request)
+    call.workers = workers = _choose(gateway, call.identity, call.session.affinity, call.request, call.dialect.keeps_answers)
     dialect = call.dialect
     if dialect.keeps_answers and workers:
         call.event_id = mark(call.event_id, workers[0].url)
@@ -46,9 +46,9 @@ def place(gateway: Gateway, call: Call) -> None:
         call.completion_id = mint_completion_id(gateway.mac_secret, call.identity.tenant, call.event_id, dialect.prefix)
 
 
-def _choose(gateway: Gateway, identity: Identity, affinity: bytes, request: AgentRequest) -> list[Worker]:
+def _choose(gateway: Gateway, identity: Identity, affinity: bytes, request: AgentRequest, keeps_answers: bool) -> list[Worker]:
     """The workers to try: the one that holds the answer that this call goes on from, and no other, where it names one."""
-    if previous := request.text("previous_response_id"):
+    if keeps_answers and (previous := request.text("previous_response_id")):
         worker = holder(gateway, identity.tenant, previous)
         return [] if worker.health is Health.DOWN else [worker]
     return choose(affinity, request.model, gateway.workers, gateway.routing)

@@ -16,12 +16,11 @@ from gateway.call import Call
 from gateway.edge.admit import admit, place
 from gateway.edge.body import Body, too_large
 from gateway.edge.facts import Facts
-from gateway.edge.heads import CONTINUE, LAST_CHUNK, encode_chunk, encode_head
+from gateway.edge.heads import CONTINUE, LAST_CHUNK, agent_lines, encode_answer, encode_chunk, encode_lines
 from gateway.errors import Refused
-from gateway.headers import agent_headers
 from gateway.keys import Identity
 from gateway.relay import Relay
-from gateway.upstream.connection import Headers
+from gateway.upstream.connection import Head
 
 if TYPE_CHECKING:
     from gateway.edge.protocol import AgentConnection
@@ -247,11 +246,11 @@ class AgentCall:
         """``refused`` as a whole answer; the caller ends the call."""
         body = self.facts.dialect.form.body(refused, self._event_id)
         self._own = self._own or b"x-headrace-event: %b\r\n" % self._event_id.encode()
-        self._write_head(refused.status, error_headers(refused), len(body), body)
+        self._write_head(refused.status, encode_lines(error_headers(refused)), len(body), body)
 
-    def start_stream(self, status: int, headers: Headers) -> None:
+    def start_stream(self, head: Head) -> None:
         """Status and the engine's headers of an answer that comes in pieces."""
-        self._write_head(status, agent_headers(headers), None, b"")
+        self._write_head(head.status, agent_lines(head), None, b"")
 
     def chunk(self, data: bytes) -> None:
         """A piece of it, at least one byte."""
@@ -266,10 +265,10 @@ class AgentCall:
             self._connection.transport.write(data)
         self._over(status)
 
-    def answer(self, status: int, headers: Headers, body: bytes) -> None:
+    def answer(self, head: Head, body: bytes) -> None:
         """A whole answer in one write, under the engine's headers."""
-        self._write_head(status, agent_headers(headers), len(body), body)
-        self._over(status)
+        self._write_head(head.status, agent_lines(head), len(body), body)
+        self._over(head.status)
 
     def fail(self, refused: Refused) -> None:
         """A whole answer that says what failed; the call has been recorded."""
@@ -283,18 +282,17 @@ class AgentCall:
         self.keep_alive = False
         self._over(status)
 
-    def _write_head(self, status: int, headers: Headers, length: int | None, body: bytes) -> None:
+    def _write_head(self, status: int, lines: bytes, length: int | None, body: bytes) -> None:
         if not self.disconnected:
             connection = self._connection
-            headers = connection.server_headers + headers
-            head = encode_head(status, headers, self._own, length, framed=self.facts.framed, close=not self.keep_alive)
-            connection.transport.write(head + body)
+            lines = b"%b%b%b" % (connection.server_lines, lines, self._own)
+            connection.transport.write(encode_answer(status, lines, length, body, self.facts.framed, not self.keep_alive))
 
     def _over(self, status: int) -> None:
         self._state = State.OVER
         self._relay = self._task = None
         self.response_complete = True
-        self._gateway.metrics.add("headrace_gateway_calls_total", "status", str(status))
+        self._gateway.metrics.count_call(status)
         self._connection.call_over(self)
 
 
@@ -302,5 +300,5 @@ def own_headers(call: Call, ticket: Ticket | None) -> bytes:
     """The lines that every answer to ``call`` carries."""
     lines = b"x-headrace-event: %b\r\nx-headrace-session: %b\r\n" % (call.event_id.encode(), call.session.session_id.encode())
     if ticket is not None and ticket.meters:
-        lines += b"".join(b"%b: %b\r\n" % header for header in ticket.headers())
+        lines += encode_lines(ticket.headers())
     return lines

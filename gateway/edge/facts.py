@@ -3,7 +3,8 @@
 from gateway.dialects import Dialect
 from gateway.headers import credential_in, forwarded_lines, recorded_headers
 from gateway.keys import Identity, KeyTable
-from gateway.sessions import header_session
+from gateway.parsing import AgentRequest
+from gateway.sessions import Session, SessionNamer, header_session
 from gateway.upstream.connection import Headers
 
 
@@ -12,7 +13,7 @@ class Facts:
 
     __slots__ = (
         *("credential", "dialect", "encoding", "expects", "forwarded", "framed", "keep_alive", "length", "recorded", "session"),
-        *("url_session", "_generation", "_identity"),
+        *("url_session", "_generation", "_identity", "_named", "_named_by"),
     )
 
     def __init__(self, dialect: Dialect, url_session: str, headers: Headers, keep_alive: bool, framed: bool) -> None:
@@ -30,6 +31,8 @@ class Facts:
         self.recorded = recorded_headers(headers)
         self._generation = -1
         self._identity: Identity | None = None
+        self._named_by: tuple[object, ...] = ()
+        self._named: Session | None = None
 
     @property
     def plain(self) -> bool:
@@ -47,3 +50,13 @@ class Facts:
             self._identity = identity = keys.known_caller(self.credential)
             self._generation = keys.generation
         return identity
+
+    def name_session(self, namer: SessionNamer, identity: Identity, request: AgentRequest) -> Session:
+        """The session of ``request``: in most conversations that of the one before on this connection."""
+        name, source = namer.explicit(self.url_session, self.session, request, self.dialect)
+        opening = (b"", b"") if name else self.dialect.opening(request.fields)
+        named_by = (identity.key_id, name, *opening)
+        if self._named is None or named_by != self._named_by:
+            self._named_by = named_by
+            self._named = namer.named(identity.tenant, name, source) if name else namer.inferred(identity.key_id, opening)
+        return self._named

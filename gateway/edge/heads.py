@@ -2,7 +2,8 @@
 
 from http import HTTPStatus
 
-from gateway.upstream.connection import Headers
+from gateway.headers import agent_headers
+from gateway.upstream.connection import Head, Headers
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 LAST_CHUNK = b"0\r\n\r\n"
@@ -10,18 +11,25 @@ LAST_CHUNK = b"0\r\n\r\n"
 _STATUS_LINES: dict[int, bytes] = {int(status): b"HTTP/1.1 %d %s\r\n" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
-def encode_head(status: int, headers: Headers, own: bytes, length: int | None, *, framed: bool, close: bool) -> bytes:
-    """A head up to its empty line; ``own`` are whole lines. ``length`` None: chunked if ``framed``, else up to the close."""
-    parts = [_STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status]
-    for name, value in headers:
-        parts += (name, b": ", value, b"\r\n")
-    parts.append(own)
+def encode_lines(headers: Headers) -> bytes:
+    """``headers`` as lines."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def agent_lines(head: Head) -> bytes:
+    """The lines of the engine's ``head`` that the agent sees; encoded once, since many answers of a connection share one head."""
+    if head.relayed is None:
+        head.relayed = encode_lines(agent_headers(head.headers))
+    return head.relayed
+
+
+def encode_answer(status: int, lines: bytes, length: int | None, body: bytes, framed: bool, close: bool) -> bytes:
+    """Head and ``body``. ``length`` None: what follows comes in chunks if ``framed``, else up to the close."""
+    first = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
+    end = b"connection: close\r\n\r\n" if close else b"\r\n"
     if length is not None:
-        parts.append(b"content-length: %d\r\n" % length)
-    elif framed:
-        parts.append(b"transfer-encoding: chunked\r\n")
-    parts.append(b"connection: close\r\n\r\n" if close else b"\r\n")
-    return b"".join(parts)
+        return b"%b%bcontent-length: %d\r\n%b%b" % (first, lines, length, end, body)
+    return b"%b%b%b%b" % (first, lines, b"transfer-encoding: chunked\r\n" if framed else b"", end)
 
 
 def encode_chunk(data: bytes) -> bytes:

@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from gateway.edge.agent_call import AgentCall
 from gateway.edge.facts import Facts
+from gateway.edge.heads import encode_lines
 from gateway.edge.routes import route
 from gateway.known_head import KnownHead
 from gateway.state import Gateway
@@ -36,13 +37,18 @@ class AgentConnection(HttpToolsProtocol):
         self._deadline = math.inf
         self._served: AgentCall | None = None
         self._known: KnownHead[Facts] | None = None
+        self._server_headers: Headers = []
+        self._server_lines = b""
         self._between = True
         """Whether the parser stands between two requests."""
 
     @property
-    def server_headers(self) -> Headers:
-        """What the server adds to every answer."""
-        return self.server_state.default_headers
+    def server_lines(self) -> bytes:
+        """What the server adds to every answer: uvicorn makes it anew each second."""
+        headers = self.server_state.default_headers
+        if headers is not self._server_headers:
+            self._server_headers, self._server_lines = headers, encode_lines(headers)
+        return self._server_lines
 
     def expect_within(self, limit_s: float) -> None:
         """More bytes of the agent are due within ``limit_s``."""

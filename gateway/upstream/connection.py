@@ -19,10 +19,12 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Head(msgspec.Struct):
-    """Status and headers of an answer; header names are lower-case. Not to be changed: a later answer may have the same."""
+    """Status and headers of an answer; header names are lower-case. A later answer may have the same head."""
 
     status: int
     headers: Headers = []
+    relayed: bytes | None = None
+    """The lines that the agent sees of it, once somebody has encoded them."""
 
     def get(self, name: bytes) -> bytes:
         """The first value of ``name``, or empty."""
@@ -104,6 +106,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self._lose(error)
+
+    def rest(self) -> None:
+        """The exchange is over, and no other begins yet."""
+        self.idle_since = self._loop.time()
 
     def forget(self) -> None:
         """Tell the receiver nothing more."""

@@ -61,7 +61,7 @@ class Pool:
             connection.forget()
             connection.abort(UpstreamLost("released before its answer was whole", answered=True))
             return
-        connection.idle_since = asyncio.get_running_loop().time()
+        connection.rest()
         idle = self._idle.get(origin)
         if idle is None:
             idle = self._idle[origin] = deque()
