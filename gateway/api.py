@@ -109,7 +109,8 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
         gateway.metrics.set("headrace_gateway_waiting", gateway.admission.num_waiting)
         for worker in gateway.workers:
             show(gateway.metrics, worker, time.monotonic())
-        text = gateway.metrics.render(gateway.process)
+        gateway.metrics.set("headrace_gateway_key_table_age_seconds", gateway.keys.age_s)
+        text = gateway.metrics.render(gateway.process, engines=process != OWN)
         if gateway.process and process != OWN:
             text = merge([text, *await metrics_of_peers(gateway)])
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")

@@ -36,6 +36,11 @@ class Call(msgspec.Struct):
         """Whether the call goes into the journal: the tenant's calls are recorded, and this one samples tokens."""
         return self.identity.record and self.dialect.generates
 
+    @property
+    def wants_record(self) -> bool:
+        """Whether the engine is asked for its record: for the journal, or to charge a key with limits by what was used."""
+        return self.dialect.generates and (self.identity.record or self.identity.limits is not None)
+
     def request_half(self) -> RequestHalf:
         """What the journal keeps of the question."""
         identity, session, dialect = self.identity, self.session, self.dialect

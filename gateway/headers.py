@@ -24,13 +24,13 @@ def recorded_headers(headers: Headers) -> dict[str, str]:
 def engine_request(call: Call, host: str) -> bytes:
     """The whole request that the engine gets, head and body.
 
-    The record is asked for only where the tenant records. Id and cache salt always go along where tokens are sampled: aborts and
-    isolation need them. A call that counts has an id too: under it the engine renders as it does for the others.
+    The record is asked for where the tenant records, or the key is metered. Id and cache salt always go along where tokens are
+    sampled: aborts and isolation need them. A call that counts has an id too: under it the engine renders as for the others.
     """
     dialect, body = call.dialect, call.request.body
     own = b""
     if dialect.generates:
-        asked = b"x-headrace-record: 1\r\n" if call.recorded else b""
+        asked = b"x-headrace-record: 1\r\n" if call.wants_record else b""
         fields = (asked, call.completion_id.encode(), call.identity.cache_salt)
         own = b"%bx-headrace-rid: %b\r\nx-headrace-cache-salt: %b\r\n" % fields
     elif dialect.counts:

@@ -7,6 +7,7 @@ Keys are known by their SHA-256 only. The first table must have come before anyb
 import asyncio
 import hashlib
 import hmac
+import math
 import time
 from dataclasses import dataclass
 
@@ -81,6 +82,11 @@ class KeyTable:
     def loaded(self) -> bool:
         """Whether a table has come since the start."""
         return self._loaded.is_set()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the table was last confirmed; infinite before the first."""
+        return time.time() - self.loaded_at if self.loaded else math.inf
 
     def load(self, table: bytes) -> None:
         """Replace the table by the JSON list in ``table``.

@@ -59,7 +59,6 @@ class KeyPoller:
             if self._failing:
                 log.info("the key table is refreshed again")
             self._failing = False
-            self._gateway.metrics.set("headrace_gateway_key_table_age_seconds", time.time() - self._gateway.keys.loaded_at)
 
 
 class WorkerPoller:

@@ -66,12 +66,12 @@ def list_(data_dir: DataDir, config_dir: ConfigDir) -> None:
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_keys()
-    table = columns("key id", "tenant", "agent", "role", "models", "limits", "tokens used", "made", "expires", "revoked")
+    table = columns("key id", "tenant", "agent", "role", "models", "limits", "made", "expires", "revoked")
     for row in rows:
         models = ", ".join(row.models) or "all"
         times = (when(row.created_us), when(row.expires_us), when(row.revoked_us))
-        used = str(row.limits.used_tokens)
-        table.add_row(row.key_id, row.tenant, row.agent, row.role, models, _limits_in_words(row.limits), used, *times)
+        limits = f"{_limits_in_words(row.limits)}; {row.limits.used_tokens} tokens used"
+        table.add_row(row.key_id, row.tenant, row.agent, row.role, models, limits, *times)
     Console().print(table)
 
 

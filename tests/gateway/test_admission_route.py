@@ -17,6 +17,7 @@ MESSAGES = {"model": "tiny", "max_tokens": 8, "messages": [{"role": "user", "con
 LIMITED = [
     key_row("hr_rated", limits={"requests_per_minute": 1, "tokens_per_minute": 1000}),
     key_row("hr_poor", limits={"budget_tokens": 1}),
+    key_row("hr_unrecorded", tenant="quiet", record=False, limits={"tokens_per_minute": 1000}),
 ]
 
 
@@ -115,6 +116,20 @@ async def test_a_budget_is_charged_by_the_engines_record(narrow):
         refused = await client.post(CHAT, json=PLAIN)
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")
     assert "retry-after" not in refused.headers
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_tenant_that_is_not_recorded_is_charged_exactly_as_well_and_sees_no_record(narrow, stream):
+    async with narrow.client("hr_unrecorded") as client:
+        answer = await client.post(CHAT, json={**PLAIN, "stream": stream, "max_tokens": 3})
+        assert b"headrace" not in answer.content
+        (call,) = narrow.engine.calls
+        assert call.headers["x-headrace-record"] == "1" and not narrow.journal.begun
+        again = await client.post(CHAT, json={**PLAIN, "max_tokens": 3})
+    used = again.json()["usage"]["total_tokens"]
+    estimated = len(call.body) // 4
+    assert used != estimated
+    assert int(again.headers["x-ratelimit-remaining-tokens"]) in range(1000 - used - len(call.body) // 4 - 2, 1000 - used)
 
 
 async def test_what_the_engine_refuses_costs_no_tokens(narrow):

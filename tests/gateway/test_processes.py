@@ -62,6 +62,9 @@ async def test_both_serve_and_answer_for_each_other_in_metrics(engine, run_dir):
         assert set(statuses) == {200}
         assert sum((await served_by(client)).values()) == len(statuses)
         text = (await client.get("/metrics")).text
+        engines = [line for line in text.splitlines() if line.startswith("headrace_engine_weight_version{")]
+        assert engines == [f'headrace_engine_weight_version{{worker="{engine.url}",version="v000000"}} 1']
+        assert len(re.findall(r"^headrace_gateway_waiting\{", text, re.MULTILINE)) == 2
         helps = [line for line in text.splitlines() if line.startswith("# HELP")]
         assert len(helps) == len(set(helps))
         process.send_signal(signal.SIGTERM)
