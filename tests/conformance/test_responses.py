@@ -75,6 +75,22 @@ async def test_what_is_deleted_is_gone(openai_sdk: openai.AsyncOpenAI) -> None:
         await openai_sdk.responses.create(input="And?", previous_response_id=kept.id, **ordered())
 
 
+async def test_a_conversation_goes_on_although_its_beginning_is_deleted_meanwhile(target: Target) -> None:
+    """The answer is stored with the whole conversation, which was looked up when it began."""
+    first, second = RESPONSES.rid(), RESPONSES.rid()
+    await target.ask(RESPONSES.path, first, {"input": QUESTION, "max_output_tokens": 4, "temperature": 0})
+    body = {"model": MODEL_NAME, "input": "And?", "previous_response_id": first, "max_output_tokens": 200, "stream": True}
+    headers, got = {"x-headrace-rid": second}, b""
+    async with target.client._http.stream("POST", RESPONSES.path, json=body, headers=headers) as response:
+        async for piece in response.aiter_bytes():
+            if b"output_text.delta" not in got and b"output_text.delta" in got + piece:
+                assert (await target.client._http.delete(f"{RESPONSES.path}/{first}")).status_code == 200
+            got += piece
+    assert b"event: response.incomplete" in got or b"event: response.completed" in got
+    short = len(await prompt(target, input="Last?"))
+    assert len(await prompt(target, input="Last?", previous_response_id=second)) > short + 30
+
+
 async def test_tool_calls_and_their_results_go_on_in_a_stored_conversation(knowing: Target) -> None:
     async with openai_on(knowing) as sdk:
         asked = await sdk.responses.create(input=TWICE, **CALLING, **ordered())

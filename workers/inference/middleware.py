@@ -61,7 +61,7 @@ class Order:
 
     `record` collects the answer once the engine runs, whether or not a record was asked for. `refusal` is the engine's reason for
     not taking the request at all. `is_detached`: generation outlives the answer (a background response). `turn`: continuity's
-    knowledge of the prompt.
+    knowledge of the prompt. `history`: the items that a response goes on from, once they were looked up.
     """
 
     rid: str | None
@@ -72,6 +72,7 @@ class Order:
     refusal: str | None = None
     is_detached: bool = False
     turn: Any = None
+    history: list[Any] | None = None
 
     @staticmethod
     def of(scope: Scope) -> Order | None:

@@ -50,5 +50,11 @@ def test_killing_the_supervisor_or_the_engine_leaves_no_process(tiny_model_dir: 
 
 def _spawned(supervisor: psutil.Process) -> bool:
     """The engine has started a process of its own: its imports have begun, its own precautions have not."""
-    lines = [" ".join(process.cmdline()) for process in supervisor.children(recursive=True)]
-    return any("spawn_main" in line for line in lines)
+    return any("spawn_main" in _line(process) for process in supervisor.children(recursive=True))
+
+
+def _line(process: psutil.Process) -> str:
+    """Its command line; one that has ended (a helper of the imports) has none."""
+    with contextlib.suppress(psutil.NoSuchProcess):  # a zombie is one, too
+        return " ".join(process.cmdline())
+    return ""

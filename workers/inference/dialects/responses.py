@@ -3,8 +3,8 @@
 Owns: the response's id (ours), `max_output_tokens` (SGLang takes two off), a 400 in place of a stream that fails at once, text that
 streams although tools are on (SGLang keeps it back to the end), one assistant turn for a message and the calls that belong to it,
 arguments that are not JSON, content and fields that would be dropped without a word, a bound for what is stored and DELETE of it.
-A background response
-cannot be recorded, its answer leaves before the tokens exist: where a record is wanted it is a 400. Place in the path: step 1.
+A background response cannot be recorded, its answer leaves before the tokens exist: where a record is wanted it is a 400.
+Place in the path: step 1.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class Responses:
             (f"{serving}.responses_stream_generator_non_harmony", self.around_stream),
             (f"{serving}._merge_consecutive_assistant_messages", self.around_merge),
             (f"{serving}._normalize_response_message_for_chat", around_item),
+            (f"{serving}._response_input_history", around_history),
             ("sglang.srt.entrypoints.openai.protocol.ResponsesRequest.to_sampling_params", around_sampling),
         ]
 
@@ -94,6 +95,16 @@ def _unknown_state(body: bytes) -> str | None:
         return None
     document = msgspec.json.decode(body)
     return next((field for field in _ELSEWHERE if document.get(field) is not None), None)
+
+
+def around_history(original: Callable[..., list[Any]], serving: Any, request: Any) -> list[Any]:
+    """Look the conversation up once: it may be gone from the store by the time that the answer is stored."""
+    order = repairing()
+    if order is None:
+        return original(serving, request)
+    if order.history is None:
+        order.history = original(serving, request)
+    return list(order.history)
 
 
 async def delete(request: Any) -> Any:
