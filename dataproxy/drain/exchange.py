@@ -28,6 +28,7 @@ class ParsedExchange:
     """``request`` and ``answer`` in the normal form of ``dataproxy.drain.dialects``; ``tokens`` has one entry a recorded choice.
 
     ``user`` names whom the agent serves; ``previous`` is the event whose stored conversation the request continues; "" for none.
+    ``prefilled``: the answer goes on with the last message.
     """
 
     raw: RawExchange
@@ -37,6 +38,7 @@ class ParsedExchange:
     tokens: list[SampledTokens]
     user: str
     previous: str
+    prefilled: bool = False
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -48,6 +50,15 @@ class ParsedExchange:
     def conversation(self) -> list[dict[str, Any]]:
         """The messages, behind a mark of those that lie in the engine: another conversation's equal turns are not these."""
         return [{"role": "previous", "content": self.previous}, *self.messages] if self.previous else self.messages
+
+    def with_answer(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """The conversation up to and with an answer, as an agent will echo it."""
+        before = self.conversation
+        if not self.prefilled or not before or before[-1].get("role") != "assistant":
+            return [*before, message]
+        begun, said = before[-1].get("content"), message.get("content")
+        joined = begun + (said or "") if isinstance(begun, str) and isinstance(said, str | None) else said
+        return [*before[:-1], {**message, "content": joined}]
 
     @property
     def delivery(self) -> str:
@@ -79,6 +90,7 @@ def parse(raw: RawExchange, digests: KeyedDigests) -> ParsedExchange:
         tokens=sampled_tokens(record, _answered(answer)) if record is not None else [],
         user=request.user,
         previous=event_id_in(request.previous) or "",
+        prefilled=request.prefilled,
     )
 
 

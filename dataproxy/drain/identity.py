@@ -68,7 +68,7 @@ def _ends(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, bytes]:
     choices = parsed.answer.get("choices")
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            ends[int(choice.get("index", 0))] = conversation_digests(digests, [*parsed.conversation, choice["message"]])[-1]
+            ends[int(choice.get("index", 0))] = conversation_digests(digests, parsed.with_answer(choice["message"]))[-1]
     return ends
 
 

@@ -36,6 +36,9 @@ class Api:
         """The ASGI application."""
         routes = [Route(path, self._handler(dialect), methods=["POST"]) for path, dialect in BY_PATH.items()]
         routes += [
+            Route("/v1/responses/{rid}", self._stored("retrieve"), methods=["GET"]),
+            Route("/v1/responses/{rid}", self._stored("delete"), methods=["DELETE"]),
+            Route("/v1/responses/{rid}/cancel", self._stored("cancel"), methods=["POST"]),
             Route("/health", _ok),
             Route("/ready", _ok),
             Route("/v1/models", self._models),
@@ -71,6 +74,18 @@ class Api:
             if isinstance(answer, bytes):
                 return Response(answer, media_type="application/json")
             return StreamingResponse(_to_the_end(answer, dialect, rid), media_type="text/event-stream")
+
+        return handle
+
+    def _stored(self, action: str) -> Any:
+        async def handle(request: Request) -> Response:
+            rid = request.path_params["rid"]
+            try:
+                return Response(await self._service.stored(action, rid), media_type="application/json")
+            except Refused as refused:
+                return _refusal(request, refused, rid)
+            except ProviderFailed as failed:
+                return _refusal(request, failed.refused, rid)
 
         return handle
 

@@ -16,6 +16,7 @@ import litellm
 from litellm.anthropic_interface import messages as anthropic_messages
 from litellm.constants import openai_compatible_providers
 from litellm.exceptions import ModelNotMappedError, Timeout
+from litellm.responses.main import acancel_responses, adelete_responses, aget_responses
 from litellm.types.utils import LlmProviders
 from litellm.utils import ProviderConfigManager
 from openai import APIError
@@ -54,6 +55,12 @@ _CALLS: Final = {
     "responses": _Call(litellm.aresponses, fields.RESPONSES),
     "messages": _Call(anthropic_messages.acreate, fields.MESSAGES),
     "embeddings": _Call(litellm.aembedding, fields.EMBEDDINGS),
+}
+
+_STORED: Final[dict[str, Callable[..., Awaitable[Any]]]] = {
+    "retrieve": aget_responses,
+    "cancel": acancel_responses,
+    "delete": adelete_responses,
 }
 
 Answer = dict[str, Any] | AsyncIterator[Any]
@@ -118,6 +125,21 @@ async def ask(dialect: str, model: ExternalModel, body: dict[str, Any], timeout_
     except APIError as error:
         raise ProviderFailed(refused_by(error)) from error
     return _stream(answer) if streams else plain(answer)
+
+
+async def ask_stored(action: str, model: ExternalModel, response_id: str, timeout_s: float) -> dict[str, Any]:
+    """``retrieve``, ``cancel`` or ``delete`` a response that a provider keeps; ``response_id`` as litellm calls it.
+
+    Raises:
+        ProviderFailed: with the provider's status.
+    """
+    key = model.api_key or (_NO_KEY if model.api_base else None)
+    where = {"api_base": model.api_base, "api_key": key, "custom_llm_provider": provider_of(model)[0], "timeout": timeout_s}
+    try:
+        answer: dict[str, Any] = plain(await _STORED[action](response_id=response_id, **where))
+    except APIError as error:
+        raise ProviderFailed(refused_by(error)) from error
+    return answer
 
 
 def plain(value: Any) -> Any:

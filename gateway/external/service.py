@@ -54,7 +54,7 @@ class Service:
             name=model.name,
             recorder=Recorder(rid, model.name, provider.VERSION, wanted),
             cost=lambda usage: provider.cost_usd(model, usage),
-            keep=lambda theirs: self._stored.keep(rid, theirs),
+            keep=lambda theirs: self._stored.keep(rid, model.name, theirs),
             wants_usage=bool((body.get("stream_options") or {}).get("include_usage")),
         )
         answer = await self._ask(dialect, model, self._continued(dialect, model, body), headers)
@@ -65,6 +65,19 @@ class Service:
         if dialect is RESPONSES:
             served.keep(str(answer.get("id", "")))
         return served.recorder.into_json(msgspec.json.encode(served.named(answer)), served.record(read_usage(answer.get("usage"))))
+
+    async def stored(self, action: str, rid: str) -> bytes:
+        """``retrieve``, ``cancel`` or ``delete`` the response ``rid`` where its provider keeps it.
+
+        Raises:
+            Refused: nothing is known of it. ProviderFailed: its provider says no.
+        """
+        found = self._stored.find(rid)
+        if found is None or not provider.stores_responses(self._catalog[found[0]]):
+            raise Refused(404, "response_not_found", f"Response with id '{rid}' not found.", param="response_id")
+        model = self._catalog[found[0]]
+        answer = await provider.ask_stored(action, model, found[1], self._timeout_s)
+        return msgspec.json.encode(answer | {"id": rid} | ({"model": model.name} if "model" in answer else {}))
 
     def _model(self, body: dict[str, Any]) -> ExternalModel:
         model = self._catalog.get(str(body.get("model")))
@@ -91,8 +104,8 @@ class Service:
         if not provider.stores_responses(model):
             message = f"the provider of {model.name} stores no responses; send all items in `input` instead"
             raise Refused(400, "unsupported_parameter", message, param="previous_response_id")
-        theirs = self._stored.find(str(previous))
-        if theirs is None:
+        found = self._stored.find(str(previous))
+        if found is None or found[0] != model.name:
             message = f"Previous response with id '{previous}' not found."
             raise Refused(404, "previous_response_not_found", message, param="previous_response_id")
-        return body | {"previous_response_id": theirs}
+        return body | {"previous_response_id": found[1]}

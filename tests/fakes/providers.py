@@ -20,6 +20,7 @@ class Providers:
     """
 
     def __init__(self) -> None:
+        self.asked_stored: list[tuple[str, str]] = []
         self.left = asyncio.Event()
         self.arrived = asyncio.Event()
         self.seen: list[tuple[str, dict[str, Any], dict[str, str]]] = []
@@ -27,6 +28,9 @@ class Providers:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         """One request."""
         if scope["type"] != "http":
+            return
+        if scope["method"] in ("GET", "DELETE") or scope["path"].endswith("/cancel"):
+            await _json(send, 200, self._stored(scope["method"], scope["path"]))
             return
         body = json.loads(await _read(receive) or b"{}")
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
@@ -49,6 +53,14 @@ class Providers:
             )
         else:
             await _json(send, 200, _anthropic(body) if is_anthropic else _openai(path, body))
+
+    def _stored(self, method: str, path: str) -> dict[str, Any]:
+        """A response that is kept; ``asked_stored`` notes what was asked."""
+        self.asked_stored.append((method, path))
+        if method == "DELETE":
+            return {"id": "resp_p", "object": "response", "deleted": True}
+        body = {"model": "gpt-4o-mini", "input": "hi"}
+        return _response(body, "completed", [_item(body)])
 
     async def _say_nothing(self, receive: Any) -> None:
         self.arrived.set()

@@ -11,7 +11,7 @@ _PER_CHUNK = frozenset(("choices", "object", "usage"))
 
 def request(body: dict[str, Any]) -> NormalRequest:
     """As it is."""
-    return NormalRequest(body, text_of(body.get("user")))
+    return NormalRequest(body, text_of(body.get("user")), prefilled=body.get("continue_final_message") is True)
 
 
 def answer(value: dict[str, Any]) -> dict[str, Any]:

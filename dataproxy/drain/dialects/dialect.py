@@ -10,11 +10,13 @@ class NormalRequest:
     """``body``: ``messages`` and ``tools`` as chat completions have them, every other field as the agent sent it.
 
     ``user`` names whom the agent serves; ``previous`` is the id of the answer whose stored conversation it continues. "" for none.
+    ``prefilled``: the answer goes on with the last message, which is the assistant's, and agents echo both as one.
     """
 
     body: dict[str, Any]
     user: str = ""
     previous: str = ""
+    prefilled: bool = False
 
 
 class Dialect(Protocol):

@@ -33,10 +33,9 @@ def request(body: dict[str, Any]) -> NormalRequest:
         turns += _turn(turn)
     rest = {name: value for name, value in body.items() if name not in _MOVED}
     tools = {"tools": [_tool(tool) for tool in body["tools"]]} if isinstance(body.get("tools"), list) else {}
-    metadata = body.get("metadata")
-    return NormalRequest(
-        {**rest, "messages": turns, **tools}, text_of(metadata.get("user_id")) if isinstance(metadata, dict) else ""
-    )
+    metadata, prefilled = body.get("metadata"), bool(turns) and turns[-1].get("role") == "assistant"
+    user = text_of(metadata.get("user_id")) if isinstance(metadata, dict) else ""
+    return NormalRequest({**rest, "messages": turns, **tools}, user, prefilled=prefilled)
 
 
 def answer(value: dict[str, Any]) -> dict[str, Any]:

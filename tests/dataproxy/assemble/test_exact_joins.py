@@ -94,3 +94,20 @@ async def test_an_answer_cut_by_length_does_not_say_how_answers_end(proxy: Proxy
     cut = second(engine_record=record("r", [1, 2, 3, END, 4], [[3]], finish_reason="length"))
     rows = await placed(proxy, first(outputs=[[3]]), cut)
     assert rows[1].parent_id is None
+
+
+@pytest.mark.parametrize("dialect", ["messages", "chat"])
+async def test_an_answer_that_the_agent_began_is_echoed_as_one_turn(proxy: Proxy, dialect: str) -> None:
+    asked, begun = user("a"), said("I th")
+    if dialect == "messages":
+        answer = {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "text", "text": "ink so."}],
+            "stop_reason": "end_turn",
+        }
+        one = call_in("messages", {"messages": [asked, begun], "max_tokens": 9}, answer)
+    else:
+        one = exchange([asked, begun], "ink so.", continue_final_message=True)
+    rows = await placed(proxy, one, exchange([asked, said("I think so."), user("b")], started_us=2_000_000))
+    assert rows[1].parent_id == one[0].event_id and rows[1].trajectory_id == rows[0].trajectory_id

@@ -199,3 +199,14 @@ async def test_a_stream_that_fails_in_the_middle_ends_with_an_error_and_without_
     assert answer["choices"][0]["finish_reason"] is None
     ends = (b"[DONE]", b"response.completed", b"message_stop", b"headrace.record")
     assert not any(end in response.content for end in ends)
+
+
+async def test_a_stored_response_is_fetched_cancelled_and_deleted_under_our_id(external: External) -> None:
+    ours = "resp_" + "2" * 48
+    await external.post("/v1/responses", {"model": "judge", "input": "hi"}, rid=ours)
+    for method, path, asked in (("GET", "", "GET"), ("POST", "/cancel", "POST"), ("DELETE", "", "DELETE")):
+        response = await external.client.request(method, f"/v1/responses/{ours}{path}")
+        assert response.status_code == 200 and response.json()["id"] == ours
+        assert external.providers.asked_stored[-1] == (asked, f"/v1/responses/resp_p{path}")
+    unknown = await external.client.get("/v1/responses/resp_x")
+    assert unknown.status_code == 404 and unknown.json()["error"]["code"] == "response_not_found"
