@@ -243,6 +243,17 @@ def test_a_template_that_rewrites_old_answers_is_rendered() -> None:
     assert reasons(engine) == {"history_rewritten": 1}
 
 
+def test_a_template_that_numbers_its_messages_is_trusted_only_where_the_dummy_agrees() -> None:
+    engine = Engine(QWEN2_5)
+    numbered = "(loop.index | string if message.role == 'user' else '') + message.role"
+    with template_of(engine, "'<|im_start|>' + message.role", f"'<|im_start|>' + {numbered}"):
+        first = engine.ask([USER], TELL)
+        exchange = engine.ask([USER, first.answer, MORE], TELL)
+        third = engine.ask([USER, first.answer, MORE, exchange.answer, MORE], TELL)
+    check(third, [first], QWEN2_5)  # the dummy is as long as the history before the first answer, not the second
+    assert engine.continuity.counts()["passed_over"] == {"suffix_differs": 1}
+
+
 def test_a_template_that_writes_nothing_for_an_empty_answer_is_rendered() -> None:
     engine = Engine(MISTRAL)
     with template_of(engine, "{{- eos_token }}", "{{- eos_token if message['content'] or message['tool_calls'] }}"):
