@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
@@ -36,6 +37,7 @@ class AgentConnection(HttpToolsProtocol):
         self.gateway = gateway
         self._deadline = math.inf
         self._served: AgentCall | None = None
+        self._num_ahead = 0
         self._known: KnownHead[Facts] | None = None
         self._server_headers: Headers = []
         self._server_lines = b""
@@ -71,6 +73,7 @@ class AgentConnection(HttpToolsProtocol):
     def call_over(self, call: AgentCall) -> None:
         """``call`` has been answered: go on with what was pipelined behind it, or wait for the next."""
         self._served = None
+        self._num_ahead = 0
         self._deadline = math.inf
         if not call.keep_alive:
             self.server_state.total_requests += 1
@@ -153,13 +156,14 @@ class AgentConnection(HttpToolsProtocol):
         if before is None or before.response_complete:
             self._served = call
         else:
-            self.flow.pause_reading()
             self.pipeline.appendleft((call, self.app))  # type: ignore[arg-type]
 
     def on_body(self, body: bytes) -> None:
         call = self.cycle
         if isinstance(call, AgentCall):
             call.on_body(body)
+            if call is not self._served and not call.response_complete:
+                self._pause_if_far_ahead(len(body))
         else:
             super().on_body(body)
 
@@ -170,6 +174,12 @@ class AgentConnection(HttpToolsProtocol):
             call.complete = True
         else:
             super().on_message_complete()
+
+    def _pause_if_far_ahead(self, num_bytes: int) -> None:
+        """Of requests behind the one that is served, a little is read: an end of the connection is only seen by reading."""
+        self._num_ahead += num_bytes
+        if self._num_ahead > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
 
     def _to_asgi(self) -> None:
         """Let uvicorn have the request whose head is here."""
