@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from gateway.external.errors import InvalidCatalog
 
@@ -24,10 +23,10 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     litellm_model: str
-    api_base: str | UnsetType = UNSET
-    api_key_env: str | UnsetType = UNSET
-    input_cost_per_token: float | UnsetType = UNSET
-    output_cost_per_token: float | UnsetType = UNSET
+    api_base: str | None = None
+    api_key_env: str | None = None
+    input_cost_per_token: float | None = None
+    output_cost_per_token: float | None = None
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,5 +82,5 @@ def _model(entry: _Entry, path: Path, environment: Mapping[str, str]) -> Externa
         key = environment.get(entry.api_key_env)
         if not key:
             raise InvalidCatalog(f"{path}: the model {entry.name} takes its key from {entry.api_key_env}, which is not set")
-    price = Price(entry.input_cost_per_token or None, entry.output_cost_per_token or None)
-    return ExternalModel(entry.name, entry.litellm_model, entry.api_base or None, key, price)
+    price = Price(entry.input_cost_per_token, entry.output_cost_per_token)
+    return ExternalModel(entry.name, entry.litellm_model, entry.api_base, key, price)
