@@ -21,11 +21,11 @@ class KnownHead(Generic[Meaning]):
         b'c'
     """
 
-    __slots__ = ("_after", "_before", "meaning")
+    __slots__ = ("_after", "_before", "_num_after", "_start", "meaning")
 
     def __init__(self, before: bytes, after: bytes, meaning: Meaning) -> None:
-        self._before = before
-        self._after = after
+        self._before, self._start = before, len(before)
+        self._after, self._num_after = after, len(after)
         self.meaning = meaning
 
     @classmethod
@@ -37,13 +37,12 @@ class KnownHead(Generic[Meaning]):
 
     def body(self, data: bytes) -> bytes | None:
         """The body of the message in ``data``, if it is whole, alone, and under this head."""
-        before = self._before
-        if not data.startswith(before):
+        if not data.startswith(self._before):
             return None
-        start = len(before)
-        end = data.find(b"\r", start, start + _MAX_DIGITS)
+        start = self._start
+        end = data.find(b"\r", start, start + _MAX_DIGITS)  # where there is none, what comes after cannot match
         digits = data[start:end]
-        if end < 0 or not digits.isdigit() or not data.startswith(self._after, end):
+        if not (digits.isdigit() and data.startswith(self._after, end)):
             return None
-        body_at = end + len(self._after)
+        body_at = end + self._num_after
         return data[body_at:] if len(data) - body_at == int(digits) else None
