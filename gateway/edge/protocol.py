@@ -1,6 +1,6 @@
 """An agent's connection: uvicorn's HTTP protocol, except that POSTs to hot paths never become ASGI calls.
 
-Rests on uvicorn's internals (pinned and tested, see docs/decisions/0007): the parser callbacks, ``cycle`` and ``pipeline``, in
+Rests on uvicorn's internals (pinned and tested, see docs/decisions/0012): the parser callbacks, ``cycle`` and ``pipeline``, in
 which an ``AgentCall`` takes a cycle's place, and ``flow``. Framing, chunked bodies and pipelining stay uvicorn's and httptools'.
 """
 
