@@ -8,7 +8,7 @@ import json
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,15 @@ def _parse_mistral_list(text: str) -> tuple[str, list[tuple[str, Any]]]:
     return content, [(call["name"], call["arguments"]) for call in json.loads(calls)] if calls else []
 
 
+_BYTES = (pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel(), pre_tokenizers.ByteLevel.alphabet())
+_METASPACE = (
+    pre_tokenizers.Metaspace(prepend_scheme="first"),
+    decoders.Metaspace(prepend_scheme="first"),
+    list(map(chr, range(33, 127))),
+)
+"""As sentencepiece tokenizers: a text gets a space at its beginning, the pieces after a special token do not."""
+
+
 @dataclass(frozen=True)
 class Family:
     """`answer`: a pattern for one finished answer in a rendered text, its body the group. `writes_calls`: the template renders an
@@ -99,13 +108,13 @@ class Family:
     writes_calls: bool = True
     max_calls: int = 3
     has_system: bool = True
+    is_byte_level: bool = True
 
     @cached_property
     def tokenizer(self) -> PreTrainedTokenizerFast:
         backend = Tokenizer(models.BPE())
-        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        backend.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False)
+        backend.pre_tokenizer, backend.decoder, alphabet = _BYTES if self.is_byte_level else _METASPACE
+        trainer = trainers.BpeTrainer(vocab_size=400, initial_alphabet=alphabet, show_progress=False)
         backend.train_from_iterator(_CORPUS, trainer)
         backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in self.specials])
         tokenizer = PreTrainedTokenizerFast(
@@ -116,6 +125,8 @@ class Family:
 
     def sample(self, text: str, chance: random.Random) -> list[int]:
         """Ids that decode to `text`, cut at random places, so that many are not the ids of its encoding."""
+        if not self.is_byte_level:
+            return list(self.tokenizer.encode(self.stop + text, add_special_tokens=False)[1:])
         ids: list[int] = []
         for piece in re.split("(" + "|".join(map(re.escape, self.specials)) + ")", text):
             while piece:
@@ -167,4 +178,5 @@ MISTRAL_V0_3 = Family(
     "mistral-v0.3", _read("mistral-v0.3"), _MISTRAL + _MISTRAL_TOOLS, "</s>", _mistral_list, _parse_mistral_list, _MISTRAL_ANSWER,
     "<s>", has_system=False,
 )  # fmt: skip
+CHATML_PIECES = replace(QWEN2_5, name="chatml-pieces", is_byte_level=False)
 FAMILIES = (SMOLLM2, QWEN2_5, QWEN3, QWEN3_OFF, QWEN3_2507, LLAMA3_1, MISTRAL, MISTRAL_V0_3)

@@ -17,7 +17,10 @@ def check(exchange: Exchange, earlier: Iterable[Exchange], family: Family) -> No
     if not exchange.is_extended:
         assert exchange.prompt_ids == exchange.stock_ids
         return
-    assert any(exchange.prompt_ids[: len(known.ids)] == known.ids for known in earlier)
+    lengths = [len(known.ids) for known in earlier if exchange.prompt_ids[: len(known.ids)] == known.ids]
+    assert lengths, "the prompt begins with no earlier prompt and output"
+    new = exchange.prompt_ids[max(lengths) :]
+    assert new == exchange.stock_ids[-len(new) :]
     assert meaning(family.decode(exchange.prompt_ids), family) == meaning(exchange.stock_text, family)
 
 

@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from tests.workers.inference.continuity.engine import TOOLS, Engine, Exchange
-from tests.workers.inference.continuity.families import LLAMA3_1, MISTRAL, QWEN2_5, QWEN3, QWEN3_2507, SMOLLM2, Draft, Family
+from tests.workers.inference.continuity.families import (
+    CHATML_PIECES,
+    LLAMA3_1,
+    MISTRAL,
+    QWEN2_5,
+    QWEN3,
+    QWEN3_2507,
+    SMOLLM2,
+    Draft,
+    Family,
+)
 from tests.workers.inference.continuity.oracle import check
 
 USER = {"role": "user", "content": "Where is it?"}
@@ -212,6 +222,15 @@ def test_the_stop_token_is_counted_once_and_the_separator_after_it_kept(family: 
     assert suffix.startswith(
         {"<|im_end|>": "\n<|im_start|>user", "<|eot_id|>": "<|start_header_id|>user", "</s>": "[INST]"}[family.stop]
     )
+
+
+def test_the_suffix_is_encoded_as_in_the_middle_of_a_text() -> None:
+    """A sentencepiece tokenizer puts a space before a text: not before what follows a stop token."""
+    engine = Engine(CHATML_PIECES)
+    tokenizer = engine.family.tokenizer
+    assert tokenizer.encode("\n") != tokenizer.encode("<|im_end|>\n")[1:]
+    first = engine.ask([USER], Draft("It is here."), tools=None)
+    assert second(engine, first.answer, [MORE], first, tools=None).is_extended
 
 
 def test_reasoning_opened_by_the_generation_prompt_is_kept_once() -> None:

@@ -126,6 +126,19 @@ def test_a_call_without_our_salt_is_left_alone(served: Served) -> None:
     assert served.counts() == before
 
 
+def test_a_session_without_thinking_keeps_its_empty_reasoning_blocks(served: Served) -> None:
+    before = served.counts()["extended"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Don't think"}]
+    for _ in range(3):
+        options = {"chat_template_kwargs": {"enable_thinking": False}, "n": 2}
+        response = served.call(CHAT, "one", messages=messages, tools=[TOOL], regex=CALL, max_tokens=300, temperature=1, **options)
+        answer = echo(response.json()["choices"][1]["message"], random.Random(0))
+        messages += [answer, *results(answer)]
+    prompts = [line.prompt_ids for line in served.engine.tapped(served.rids[-1])]
+    assert served.counts()["extended"] - before == 2
+    assert served.tokenizer.decode(prompts[0]).count("<think>\n\n</think>\n\n") == 3
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_messages_extend_too(served: Served, stream: bool) -> None:
     before = served.counts()["extended"]
