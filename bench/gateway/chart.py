@@ -29,7 +29,7 @@ def draw(results: Results, path: Path) -> None:
     drawn = axes.barh([label for label, _, _ in bars], [us for _, _, us in bars], color=colours)
     axes.bar_label(drawn, labels=[f"{us:,.0f} µs" for _, _, us in bars], padding=4)
     axes.set_xscale("log")
-    axes.set_xlim(right=2.5 * max(us for _, _, us in bars))
+    axes.set_xlim(left=10, right=2.5 * max(us for _, _, us in bars))
     axes.invert_yaxis()
     axes.set_xlabel("CPU µs a request (1 KB prompt, 16 connections, not streamed; log scale)")
     axes.spines[["top", "right"]].set_visible(False)
