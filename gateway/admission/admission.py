@@ -149,7 +149,7 @@ class Admission:
         for gate in self._gates():
             for waiter in list(gate.queue):
                 if gate.swapping:
-                    waiter.deadline = min(waiter.deadline + now - since, waiter.latest)
+                    waiter.deadline = min(waiter.deadline + now - max(since, waiter.since), waiter.latest)
                 if waiter.deadline < now and not waiter.turn.done():
                     retry_after_s = self._retry_after_s(gate, now)
                     message = "the inference workers are busy and this call has waited as long as it may; try again"
