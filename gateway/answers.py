@@ -1,4 +1,4 @@
-"""The gateway's own answers on raw ASGI: errors in the dialect's form, with ``x-headrace-error``."""
+"""What every error of ours carries beside its body, and the types of ASGI."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -9,11 +9,11 @@ be tried anew; a byte later it never is.
 import asyncio
 import logging
 from enum import Enum, auto
-from typing import Protocol
 
 from dataproxy.capture.records import Delivery
 from dataproxy.capture.usage import num_tokens
 from gateway.admission import Ticket
+from gateway.agent import Agent
 from gateway.call import Call, now_us
 from gateway.errors import GatewayError, Refused, UpstreamLost, UpstreamTimeout, UpstreamUnreachable
 from gateway.exchange import Exchange, Then
@@ -38,28 +38,6 @@ class Phase(Enum):
     HELD = auto()
     ENDING = auto()
     OVER = auto()
-
-
-class Agent(Protocol):
-    """The agent's side: what the relay writes to. Writes to an agent that has left do nothing."""
-
-    def start_stream(self, head: Head) -> None:
-        """Begin an answer that comes in pieces, under the engine's ``head``."""
-
-    def chunk(self, data: bytes) -> None:
-        """A piece."""
-
-    def end_stream(self, status: int, data: bytes) -> None:
-        """The last piece and the clean end; the call is over."""
-
-    def answer(self, head: Head, body: bytes) -> None:
-        """A whole answer under the engine's ``head``; the call is over."""
-
-    def fail(self, refused: Refused) -> None:
-        """A whole answer of ours; the call is over."""
-
-    def cut(self, status: int, event: bytes) -> None:
-        """End a stream without its end, after ``event``; the call is over."""
 
 
 class Relay:
@@ -178,7 +156,7 @@ class Relay:
             self._rest, record = self._splitter.finish()
         else:
             body = self._body if self._parts is None else b"".join(self._parts)
-            self._rest, record = split_json(body) if self._exchange is not None else (body, b"")
+            self._rest, record = split_json(body) if self._call.wants_record else (body, b"")
         self._delivery = "complete" if self._head.status < 400 else "engine_error"
         if self._ticket is not None and self._ticket.counts_tokens:
             self._num_tokens = num_tokens(record) if self._delivery == "complete" else 0

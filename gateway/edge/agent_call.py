@@ -16,7 +16,7 @@ from gateway.call import Call
 from gateway.edge.admit import admit, place
 from gateway.edge.body import Body, too_large
 from gateway.edge.facts import Facts
-from gateway.edge.heads import CONTINUE, LAST_CHUNK, agent_lines, encode_answer, encode_chunk, encode_lines
+from gateway.edge.heads import CONTINUE, LAST_CHUNK, agent_lines, encode_answer, encode_chunk, encode_lines, own_lines
 from gateway.errors import Refused
 from gateway.keys import Identity
 from gateway.relay import Relay
@@ -175,7 +175,7 @@ class AgentCall:
             place(self._gateway, call)
             self._event_id = call.event_id
             self._relay = relay = Relay(self._gateway, call, self, self._ticket)
-            self._own = own_headers(call, self._ticket)
+            self._own = own_lines(call, self._ticket)
             self._state = State.RELAYED
             relay.start()
         except Refused:
@@ -294,11 +294,3 @@ class AgentCall:
         self.response_complete = True
         self._gateway.metrics.count_call(status)
         self._connection.call_over(self)
-
-
-def own_headers(call: Call, ticket: Ticket | None) -> bytes:
-    """The lines that every answer to ``call`` carries."""
-    lines = b"x-headrace-event: %b\r\nx-headrace-session: %b\r\n" % (call.event_id.encode(), call.session.session_id.encode())
-    if ticket is not None and ticket.meters:
-        lines += encode_lines(ticket.headers())
-    return lines

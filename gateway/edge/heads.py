@@ -2,6 +2,8 @@
 
 from http import HTTPStatus
 
+from gateway.admission import Ticket
+from gateway.call import Call
 from gateway.headers import agent_headers
 from gateway.upstream.connection import Head, Headers
 
@@ -21,6 +23,14 @@ def agent_lines(head: Head) -> bytes:
     if head.relayed is None:
         head.relayed = encode_lines(agent_headers(head.headers))
     return head.relayed
+
+
+def own_lines(call: Call, ticket: Ticket | None) -> bytes:
+    """The lines that every answer to ``call`` carries."""
+    lines = b"x-headrace-event: %b\r\nx-headrace-session: %b\r\n" % (call.event_id.encode(), call.session.session_id.encode())
+    if ticket is not None and ticket.meters:
+        lines += encode_lines(ticket.headers())
+    return lines
 
 
 def encode_answer(status: int, lines: bytes, length: int | None, body: bytes, framed: bool, close: bool) -> bytes:
