@@ -64,9 +64,9 @@ class RawEngine:
         if self.hung:
             await reader.read()
             return False
-        path = head.split()[1].partition("?")[0]
-        if path in _POLLS:
-            _reply(writer, json.dumps(_POLLS[path]).encode())
+        method, path = head.split()[0], head.split()[1].partition("?")[0]
+        if method == "GET":
+            _reply(writer, json.dumps(_POLLS.get(path, {})).encode(), 200 if path in _POLLS else 404)
             return True
         if path == "/abort_request":
             self.aborted.append(json.loads(body)["rid"])
@@ -77,5 +77,6 @@ class RawEngine:
         return False
 
 
-def _reply(writer: asyncio.StreamWriter, body: bytes) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+def _reply(writer: asyncio.StreamWriter, body: bytes, status: int = 200) -> None:
+    head = b"HTTP/1.1 %d \r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % (status, len(body))
+    writer.write(head + body)
