@@ -41,7 +41,7 @@ async def test_more_calls_than_the_workers_run_wait_and_are_all_served(narrow):
     gate = gated(narrow)
     async with narrow.client() as one, narrow.client("hr_other") as two:
         calls = [asyncio.create_task(client.post(CHAT, json=PLAIN)) for client in (one, two, one)]
-        await eventually(lambda: narrow.gateway.admission.num_waiting == 2)
+        await eventually(lambda: narrow.gateway.admission.num_waiting == 2 and narrow.engine.model.running)
         assert len(narrow.engine.model.running) == 1
         full = await two.post(CHAT, json=PLAIN)
         assert (full.status_code, full.headers["x-headrace-error"]) == (429, "queue_full")
