@@ -9,50 +9,19 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from dataproxy.capture.usage import estimate
 from gateway.admission.board import Board, BoardFull
 from gateway.admission.gate import Gate
 from gateway.admission.meter import Meter
-from gateway.admission.queue import Waiter
+from gateway.admission.queue import QueueBounds, Waiter
+from gateway.admission.ticket import Ticket, charge, start, stop
 from gateway.errors import Refused
 from gateway.keys import Identity, KeyLimits
-from gateway.upstream.connection import Headers
 from router.workers import Worker
 
 _PUMP_S = 0.01
 """How often waiting calls look for places that another process gave back."""
 _MAX_RETRY_S = 30
-
-
-@dataclass(slots=True, frozen=True)
-class QueueBounds:
-    """``max_wait_s`` does not count while the workers swap weights; ``max_swap_wait_s`` bounds the whole wait."""
-
-    max_waiting: int = 1024
-    max_waiting_per_key: int = 256
-    max_wait_s: float = 60.0
-    max_swap_wait_s: float = 300.0
-    tenant_max_concurrency: int | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Ticket:
-    """A place at the workers; give it to ``leave`` once."""
-
-    gate: Gate
-    meters: tuple[Meter, ...] = ()
-    charged: int = 0
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether ``leave`` needs to know how many tokens were used."""
-        return bool(self.meters)
-
-    def headers(self) -> Headers:
-        """``x-ratelimit-*`` for the answer; none for a key without rates."""
-        return [header for meter in self.meters for header in meter.headers()]
 
 
 class Admission:
@@ -95,8 +64,8 @@ class Admission:
         with self._board.locked():
             if not gate.open or any(meter.full for meter in meters):
                 return None
-            charged = _charge(meters, body_bytes)
-            _start(gate, meters)
+            charged = charge(meters, body_bytes)
+            start(gate, meters)
         return Ticket(gate, meters, charged)
 
     async def enter(self, identity: Identity, body_bytes: int, model: str = "") -> Ticket:
@@ -111,7 +80,7 @@ class Admission:
         gate, meters = self._free.get(model, self._other).gate, self._meters_of(identity)
         self._require_room(gate, identity)
         with self._board.locked():
-            charged = _charge(meters, body_bytes)
+            charged = charge(meters, body_bytes)
         try:
             await self._wait(gate, identity, meters)
         except BaseException:
@@ -125,7 +94,7 @@ class Admission:
         """The call has ended, having used ``num_tokens`` (None: nobody knows, the estimate stands). The next may go."""
         if ticket.meters:
             with self._board.locked():
-                _stop(ticket.gate, ticket.meters)
+                stop(ticket.gate, ticket.meters)
                 for meter in ticket.meters:
                     if num_tokens is not None:
                         meter.settle(ticket.charged, num_tokens)
@@ -210,7 +179,7 @@ class Admission:
         except BaseException:
             if waiter.placed:
                 with self._board.locked():
-                    _stop(gate, meters)
+                    stop(gate, meters)
             else:
                 gate.queue.remove(waiter)
                 self._count_waiting(gate, -1)
@@ -226,7 +195,7 @@ class Admission:
         for gate in self._gates():
             with self._board.locked():
                 while gate.open and (waiter := gate.queue.pop(_may_go)) is not None:
-                    _start(gate, waiter.meters)
+                    start(gate, waiter.meters)
                     waiter.placed = True
                     waiter.turn.set_result(None)
                     self._count_waiting(gate, -1)
@@ -239,22 +208,3 @@ class Admission:
 
 def _may_go(waiter: Waiter) -> bool:
     return not waiter.turn.done() and not any(meter.full for meter in waiter.meters)
-
-
-def _charge(meters: tuple[Meter, ...], body_bytes: int) -> int:
-    wanted = estimate(body_bytes)
-    for meter in meters:
-        meter.charge(wanted)
-    return wanted
-
-
-def _start(gate: Gate, meters: tuple[Meter, ...]) -> None:
-    gate.start()
-    for meter in meters:
-        meter.start()
-
-
-def _stop(gate: Gate, meters: tuple[Meter, ...]) -> None:
-    gate.stop()
-    for meter in meters:
-        meter.stop()

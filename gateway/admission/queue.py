@@ -8,6 +8,17 @@ from dataclasses import dataclass
 from gateway.admission.meter import Meter
 
 
+@dataclass(slots=True, frozen=True)
+class QueueBounds:
+    """``max_wait_s`` does not count while the workers swap weights; ``max_swap_wait_s`` bounds the whole wait."""
+
+    max_waiting: int = 1024
+    max_waiting_per_key: int = 256
+    max_wait_s: float = 60.0
+    max_swap_wait_s: float = 300.0
+    tenant_max_concurrency: int | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Waiter:
     """A call that waits ``since`` a moment of the loop's clock, until ``deadline`` (moved on during swaps), never past ``latest``.

@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = ("up", "demo", "status", "keys", "consent", "feedback", "versions", "rollback", "audit")
 SUBCOMMANDS = {
-    "keys": ("create", "list", "revoke"),
+    "keys": ("create", "list", "limit", "revoke"),
     "consent": ("grant", "revoke", "show"),
     "audit": ("list", "show", "trajectory", "search-at-rest"),
 }
