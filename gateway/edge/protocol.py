@@ -21,6 +21,9 @@ from gateway.known_head import KnownHead
 from gateway.state import Gateway
 from gateway.upstream.connection import Headers
 
+_MAX_HEAD_BYTES = 64 << 10
+"""Of a head, or of trailers, beyond the read that they begin in. The parser has no limit and takes quadratic time."""
+
 
 class AgentConnection(HttpToolsProtocol):
     """One connection of an agent. Time limits are checked by ``sweep``: there is no timer per request."""
@@ -43,6 +46,9 @@ class AgentConnection(HttpToolsProtocol):
         self._server_lines = b""
         self._between = True
         """Whether the parser stands between two requests."""
+        self._is_further = False
+        self._num_fruitless = 0
+        """Bytes in a row that neither ended a head nor were of a body."""
 
     @property
     def server_lines(self) -> bytes:
@@ -91,6 +97,7 @@ class AgentConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
         self.gateway.agents.add(self)
+        self.expect_within(self.timeout_keep_alive)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -103,12 +110,27 @@ class AgentConnection(HttpToolsProtocol):
         is_first = self._between
         if is_first and self._known is not None and self._known_request(self._known, data):
             return
+        self._is_further = is_first
         super().data_received(data)
+        if self._is_further:
+            self._num_fruitless = 0
+        else:
+            self._num_fruitless += len(data)
+            if self._num_fruitless > _MAX_HEAD_BYTES:
+                self._refuse_head()
+                return
         call = self._served
         if call is not None:  # outside the parser, which takes what is raised inside it for bad input
             if is_first and self.cycle is call:  # type: ignore[comparison-overlap]
                 self._known = KnownHead.of(data, call.facts) if call.facts.plain else None
             call.proceed()
+
+    def _refuse_head(self) -> None:
+        """End the connection: its head, or its trailers, are too long."""
+        if self._served is None and (self.cycle is None or self.cycle.response_complete):
+            self.send_400_response("The head of the request is too large.")
+        else:
+            self.transport.abort()
 
     def _known_request(self, known: KnownHead[Facts], data: bytes) -> bool:
         """Serve ``data`` if it is one whole request under the head that is ``known``, past the parser."""
@@ -138,6 +160,8 @@ class AgentConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._between = False
+        if self._served is None:
+            self.expect_within(self.timeout_keep_alive)
         self.url = b""
         self.headers = []
 
@@ -145,6 +169,7 @@ class AgentConnection(HttpToolsProtocol):
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
+        self._is_further = True
         found = route(self.url) if self.parser.get_method() == b"POST" else None
         if found is None:
             self._to_asgi()
@@ -159,6 +184,7 @@ class AgentConnection(HttpToolsProtocol):
             self.pipeline.appendleft((call, self.app))  # type: ignore[arg-type]
 
     def on_body(self, body: bytes) -> None:
+        self._is_further = True
         call = self.cycle
         if isinstance(call, AgentCall):
             call.on_body(body)
@@ -168,7 +194,7 @@ class AgentConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._between = True
+        self._between = self._is_further = True
         call = self.cycle
         if isinstance(call, AgentCall):
             call.complete = True

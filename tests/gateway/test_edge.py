@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -194,6 +194,33 @@ async def test_an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not
         assert await reader.read() == b""
         served.engine.model.unpaused.set()
         assert (await answer(busy_reader))[0] == 200
+
+
+@pytest.mark.parametrize("begun", [b"", f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n".encode(), b"GET /health HTTP/1.1\r\nhost"])
+async def test_a_head_that_never_comes_ends_the_connection(served, begun):
+    async with connected(served) as (reader, writer):
+        writer.write(begun)
+        await eventually(lambda: served.gateway.agents)
+        for agent in served.gateway.agents:
+            agent.sweep(agent.loop.time() + 76)
+        with suppress(ConnectionError):
+            assert await reader.read() == b""
+
+
+ACME = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer hr_acme\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [ACME + b"x-long: ", ACME + b"transfer-encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nx-long: ", b"GET /health HTTP/1.1\r\nx-long: "],
+)
+@pytest.mark.parametrize("filler", [b"a" * 1000, b"a\r\nx-more: " * 100])
+async def test_an_endless_head_or_trailer_ends_the_connection(served, endless, filler):
+    async with connected(served) as (reader, writer):
+        writer.write(endless + filler * 1000)
+        with suppress(ConnectionError):
+            await reader.read()
+    assert served.engine.calls == []
 
 
 async def test_a_body_may_take_its_time_as_long_as_it_goes_on(run_dir):
