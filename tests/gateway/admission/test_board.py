@@ -73,6 +73,17 @@ async def test_counts_of_all_processes_add_up_and_those_of_a_dead_one_vanish(tmp
     mine.close()
 
 
+def test_a_dead_processs_counts_vanish_from_between_those_that_live(tmp_path):
+    process = start(HOLD, tmp_path)
+    mine = Board(tmp_path)  # in a later row
+    slot = mine.slot("key:k")
+    assert mine.total(slot) == 3
+    end(process)
+    mine.sweep()
+    assert mine.total(slot) == 0
+    mine.close()
+
+
 async def test_limits_hold_across_processes_that_contend(tmp_path):
     mine = Board(tmp_path)
     processes = [start(CONTEND, tmp_path) for _ in range(3)]
