@@ -3,7 +3,6 @@
 Called inside the API's write transaction. A forged id, an unknown one and another tenant's all look the same: not found.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import get_args
@@ -20,6 +19,9 @@ from dataproxy.store.pending import add_pending, find_pending
 from dataproxy.store.rewards import RewardRow, find_by_idempotency, insert_reward, reward_exists
 from dataproxy.store.schema import event, session, trajectory
 
+MAX_VALUE = 1_000_000
+"""Beyond it squares and sums of rewards lose what the others say."""
+MAX_EXPLANATION = 65_536
 _EVENT_HEX = 32
 
 
@@ -78,12 +80,14 @@ def give_feedback(connection: Connection, desk: Desk, item: Feedback, key_id: st
 def _check(connection: Connection, tenant: str, item: Feedback) -> None:
     if item.value is None and item.label is None and item.correction is None:
         raise Refused("say something: give `value` (a number), `label` or `correction`")
-    if item.value is not None and not math.isfinite(item.value):
-        raise Refused("`value` must be a finite number")
+    if item.value is not None and not abs(item.value) <= MAX_VALUE:
+        raise Refused(f"`value` must be a number from -{MAX_VALUE:,} to {MAX_VALUE:,}")
     if item.source not in get_args(Source):
         raise Refused(f"`source` must be one of {', '.join(get_args(Source))}")
-    if not item.name or len(item.name) > 64:
-        raise Refused("`name` must have 1 to 64 characters")
+    if not item.name or len(item.name) > 64 or not item.name.isprintable():
+        raise Refused("`name` must have 1 to 64 printable characters")
+    if item.explanation is not None and len(item.explanation) > MAX_EXPLANATION:
+        raise Refused(f"`explanation` must have at most {MAX_EXPLANATION:,} characters")
     if item.supersedes is not None and not reward_exists(connection, tenant, item.supersedes):
         raise Refused("`supersedes` must be the reward_id of an earlier reward")
 

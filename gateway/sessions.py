@@ -50,9 +50,7 @@ class SessionNamer:
         self.user_is_session = user_is_session
         self._keyed = blake2b(key=secret, digest_size=16, person=b"headrace.session")
 
-    def name(
-        self, tenant: str, key_id: str, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect
-    ) -> Session:
+    def name(self, tenant: str, key_id: str, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect) -> Session:
         """The session of a call by ``key_id`` of ``tenant``.
 
         ``url_session`` comes from ``/s/<id>/…``, ``header`` from ``header_session``; both may be empty.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when, wide
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,6 @@ def list_(
       headrace audit list --kind access        (who read what)
     """
     import msgspec
-    from rich.console import Console
 
     with admin_client(data_dir, config_dir) as client:
         page = client.list_events(limit=limit, after=after, session=session, kind=kind)
@@ -49,7 +48,7 @@ def list_(
         table.add_row(
             event.event_id, when(event.started_at), event.kind, event.tenant, event.agent, event.session_id[:16], redacted
         )
-    console = Console()
+    console = wide()
     console.print(table)
     if page.next_after is not None:
         console.print(f"More: headrace audit list --after {page.next_after}", highlight=False)

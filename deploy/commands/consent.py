@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, admin_client, columns, when
+from deploy.commands.options import ConfigDir, DataDir, admin_client, columns, when, wide
 
 app = typer.Typer(help="Say what may be recorded and trained on, for a tenant or one of its agents.", no_args_is_help=True)
 
@@ -48,14 +48,12 @@ def revoke(
 @app.command()
 def show(data_dir: DataDir, config_dir: ConfigDir) -> None:
     """Show every consent on record, oldest first; the latest of the narrowest scope holds."""
-    from rich.console import Console
-
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_consent()
     table = columns("tenant", "agent", "recording", "training", "when", "reason")
     for row in rows:
         table.add_row(row.tenant, row.agent or "all", _word(row.recording), _word(row.training), when(row.created_us), row.reason)
-    Console().print(table)
+    wide().print(table)
 
 
 def _put(data_dir: DataDir, config_dir: ConfigDir, tenant: str, agent: str, recording: bool, training: bool, reason: str) -> None:

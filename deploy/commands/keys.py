@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when, wide
 
 if TYPE_CHECKING:
     from dataproxy.client.types import KeyLimits
@@ -62,8 +62,6 @@ def create(
 @app.command("list")
 def list_(data_dir: DataDir, config_dir: ConfigDir) -> None:
     """List all keys: who holds them and whether they still work."""
-    from rich.console import Console
-
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_keys()
     table = columns("key id", "tenant", "agent", "role", "models", "limits", "made", "expires", "revoked")
@@ -72,7 +70,7 @@ def list_(data_dir: DataDir, config_dir: ConfigDir) -> None:
         times = (when(row.created_us), when(row.expires_us), when(row.revoked_us))
         limits = f"{_limits_in_words(row.limits)}; {row.limits.used_tokens} tokens used"
         table.add_row(row.key_id, row.tenant, row.agent, row.role, models, limits, *times)
-    Console().print(table)
+    wide().print(table)
 
 
 @app.command()

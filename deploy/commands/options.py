@@ -12,7 +12,10 @@ from deploy.launcher.lock import is_held
 from deploy.paths import Paths, default_config_dir, default_data_dir
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
+
+_PIPED_WIDTH = 240
 
 DataDir = Annotated[
     Path, typer.Option(help="Where everything is kept.", default_factory=default_data_dir, show_default="~/.local/share/headrace")
@@ -52,6 +55,14 @@ def columns(ids: str, *others: str) -> "Table":
     for name in others:
         table.add_column(name, overflow="fold")
     return table
+
+
+def wide() -> "Console":
+    """A console that gives tables the room they need where nobody looks at the width: in a pipe or a file."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PIPED_WIDTH)
 
 
 def when(time_us: int | None) -> str:

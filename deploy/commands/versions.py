@@ -1,12 +1,11 @@
 """``headrace versions``: every set of weights, what it descends from, and which one serves."""
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when, wide
 
 
 def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
     """List the policy versions with their state and the rewards earned while each served."""
     import msgspec
-    from rich.console import Console
 
     with admin_client(data_dir, config_dir) as client:
         rows = client.list_versions()
@@ -21,4 +20,4 @@ def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> No
         style = "bold green" if row.state == "serving" else None
         checksum = (row.checksum or "—")[:12]
         table.add_row(row.version, row.parent or "—", row.state, when(row.created_us), mean, num, checksum, style=style)
-    Console().print(table)
+    wide().print(table)

@@ -24,6 +24,9 @@ from gateway.upstream.connection import Headers
 _MAX_HEAD_BYTES = 64 << 10
 """Of a head, or of trailers, beyond the read that they begin in. The parser has no limit and takes quadratic time."""
 
+_HEAD_BYTES = 1024
+"""What a request costs in memory while it waits behind another, its body apart."""
+
 
 class AgentConnection(HttpToolsProtocol):
     """One connection of an agent. Time limits are checked by ``sweep``: there is no timer per request."""
@@ -182,6 +185,7 @@ class AgentConnection(HttpToolsProtocol):
             self._served = call
         else:
             self.pipeline.appendleft((call, self.app))  # type: ignore[arg-type]
+            self._pause_if_far_ahead(_HEAD_BYTES)
 
     def on_body(self, body: bytes) -> None:
         self._is_further = True

@@ -95,7 +95,10 @@ async def test_labels_and_corrections_are_kept_redacted_and_train_nothing_by_the
     ("change", "message"),
     [
         ({"value": None}, "say something"),
-        ({"value": float("nan")}, "finite"),
+        ({"value": float("nan")}, "number from"),
+        ({"value": 1e308}, "number from"),
+        ({"name": "a\0b"}, "printable"),
+        ({"explanation": "x" * 70_000}, "65,536"),
         ({"source": "nobody"}, "must be one of"),
         ({"name": ""}, "1 to 64"),
         ({"supersedes": "rw-unknown"}, "earlier reward"),

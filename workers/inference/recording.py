@@ -14,6 +14,8 @@ from typing import Any, Final
 from workers.inference.middleware import SCOPE_KEY, Order
 from workers.inference.record import Recorder
 
+MAX_SAMPLES: Final = 128
+MAX_TOP_LOGPROBS: Final = 128
 _LOGPROB_KEYS: Final = ("input_token_logprobs", "output_token_logprobs", "output_token_logprobs_length")
 
 
@@ -38,6 +40,7 @@ class Recording:
         if not order.generates or order.rid is None:
             return original(manager, obj, request)
         self._manager = manager
+        check_prompt_ids(obj.input_ids, manager.model_config.vocab_size)
         order.record = self._open(order.rid, manager.served_model_name, obj)
         return self._watch(original, manager, obj, request, order, order.record)
 
@@ -80,9 +83,11 @@ class Recording:
 
     def _open(self, rid: str, model: str, obj: Any) -> Recorder:
         recorder = Recorder(rid, model, self._engine_version)
-        num_samples = (obj.sampling_params or {}).get("n", 1)
-        if num_samples < 1:  # SGLang samples for n = -1 and counts wrong
-            raise ValueError(f"n must be at least 1, got {num_samples}")
+        params = obj.sampling_params or {}
+        num_samples = params.get("n", 1)
+        check_sizes(num_samples, obj.top_logprobs_num)
+        if params.get("stop_regex"):
+            raise ValueError("stop_regex is not served, since one pattern can hold the engine for everybody; use stop")
         recorder.expect(num_samples, _num_prompts(obj))
         for own in (rid, *recorder.initial_rids):
             self._by_rid.setdefault(own, recorder)
@@ -117,6 +122,34 @@ class Recording:
         meta["id"] = recorder.rid  # n > 1: every choice answers under the request's own id
         if (meta.get("finish_reason") or {}).get("type") == "abort":
             self.num_aborted += 1
+
+
+def check_sizes(num_samples: int, top_logprobs: Any) -> None:
+    """Refuse what would take the engine from everybody: SGLang has no limits of its own here.
+
+    Raises:
+        ValueError: n = -1 is sampled and counted wrong, n = 100,000 fills the queue for minutes, and more top logprobs than the
+            vocabulary has end the scheduler.
+    """
+    if num_samples < 1:
+        raise ValueError(f"n must be at least 1, got {num_samples}")
+    if num_samples > MAX_SAMPLES:
+        raise ValueError(f"n must be at most {MAX_SAMPLES}, got {num_samples}")
+    if isinstance(top_logprobs, int) and top_logprobs > MAX_TOP_LOGPROBS:
+        raise ValueError(f"top_logprobs must be at most {MAX_TOP_LOGPROBS}, got {top_logprobs}")
+
+
+def check_prompt_ids(prompts: Any, vocab_size: int) -> None:
+    """Refuse ids [P] or [N][P] that the vocabulary lacks: SGLang looks them up unchecked, and its scheduler ends.
+
+    Raises:
+        ValueError: with the range.
+    """
+    if not prompts:
+        return
+    for ids in prompts if isinstance(prompts[0], list) else [prompts]:
+        if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
+            raise ValueError(f"the prompt's token ids must lie between 0 and {vocab_size - 1}")
 
 
 def _num_prompts(obj: Any) -> int:

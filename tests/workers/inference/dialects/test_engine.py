@@ -128,6 +128,25 @@ async def test_no_choices_are_a_400(sglang_engine: RunningEngine, n: int) -> Non
         assert answer.status == 400 and b"n must be at least 1" in answer.body
 
 
+@pytest.mark.parametrize("field", [{"n": 100_000}, {"logprobs": True, "top_logprobs": 1_000_000}])
+async def test_what_would_take_the_engine_from_others_is_a_400(sglang_engine: RunningEngine, field: dict[str, Any]) -> None:
+    answer = await ask(sglang_engine, CHAT, **field)
+    assert answer.status == 400 and b"must be at most 128" in answer.body
+    assert (await ask(sglang_engine, CHAT, max_tokens=2)).status == 200
+
+
+async def test_a_pattern_that_would_hold_the_engine_is_a_400(sglang_engine: RunningEngine) -> None:
+    answer = await ask(sglang_engine, CHAT, stop_regex="(.*)*(.*)*$^zz")
+    assert answer.status == 400 and b"stop_regex" in answer.body
+
+
+async def test_prompt_ids_that_the_vocabulary_lacks_are_a_400(sglang_engine: RunningEngine) -> None:
+    for prompt in ([1_000_000_000], [5, -3]):
+        answer = await ask(sglang_engine, DIALECTS["completions"], prompt=prompt)
+        assert answer.status == 400 and b"token ids must lie between" in answer.body
+    assert (await ask(sglang_engine, CHAT, max_tokens=2)).status == 200
+
+
 async def test_several_prompts_are_answered_and_recorded_as_not_to_be_trained_on(sglang_engine: RunningEngine) -> None:
     for stream in (False, True):
         answer = await ask(sglang_engine, DIALECTS["completions"], prompt=["a river", "a mill"], n=2, stream=stream)
