@@ -117,9 +117,11 @@ class Admission:
         since, self._swept_at = now if self._swept_at is None else self._swept_at, now
         for gate in self._gates():
             for waiter in list(gate.queue):
+                limit = waiter.deadline
                 if gate.swapping:
-                    waiter.deadline = min(waiter.deadline + now - max(since, waiter.since), waiter.latest)
-                if waiter.deadline < now and not waiter.turn.done():
+                    waiter.deadline = min(limit + now - max(since, waiter.since), waiter.latest)
+                    limit = waiter.latest
+                if limit < now and not waiter.turn.done():
                     retry_after_s = self._retry_after_s(gate, now)
                     message = "the inference workers are busy and this call has waited as long as it may; try again"
                     waiter.turn.set_exception(Refused(429, "queue_timeout", message, retry_after_s=retry_after_s))
