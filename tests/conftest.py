@@ -1,7 +1,9 @@
 """Fixtures that several packages of tests share."""
 
 import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # sentencepiece 0.2.1 crashes Python at exit (SIGSEGV in SWIG's clean-up), which turns a passed run into exit status 139. gguf
@@ -13,3 +15,15 @@ pytest_plugins = ["tests.engine_fixture"]
 # No absolute time is asserted: how long an example takes says how busy the machine is.
 settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("headrace")
+
+_ROOT = Path(__file__).parent
+_LONG = ("bench", "cases", "gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_processes.py")
+_LONG_CONTINUITY = ("workers/inference/continuity/test_properties.py", "workers/inference/continuity/test_share.py")
+_LONG_PATHS = tuple(_ROOT / path for path in (*_LONG, *_LONG_CONTINUITY))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts processes of its own, or draws many examples, is slow as a whole: the unit run leaves it out."""
+    for item in items:
+        if any(item.path.is_relative_to(path) for path in _LONG_PATHS):
+            item.add_marker(pytest.mark.slow)
