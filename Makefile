@@ -31,7 +31,7 @@ lint: install ## ruff, mypy, import rules
 	@echo "lint: mypy" && $(BIN)/mypy
 	@echo "lint: import rules" && $(BIN)/lint-imports
 
-unit: install ## tests without an engine, under two minutes
+unit: install ## tests without an engine, the quick ones
 	@$(BIN)/python -m pytest -m "not engine and not e2e and not slow and not soak" $(PYTEST)
 
 test: lint agents ## lint and every test but the soak

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dataproxy.drain.dialects.dialect import NormalRequest, objects, text_of
+from dataproxy.drain.dialects.dialect import NormalRequest, joined_choices, objects, text_of
 
 _JOINED = frozenset(("content", "reasoning_content", "reasoning", "refusal"))
 _PER_CHUNK = frozenset(("choices", "object", "usage"))
@@ -33,17 +33,7 @@ def _choice(choice: Any) -> Any:
 
 def joined(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The deltas of each choice put together; what the engine adds to chunks or choices beyond the dialect is kept."""
-    whole: dict[str, Any] = {}
-    choices: dict[int, dict[str, Any]] = {}
-    for chunk in events:
-        whole |= {key: value for key, value in chunk.items() if key not in _PER_CHUNK}
-        if chunk.get("usage") is not None:
-            whole["usage"] = chunk["usage"]
-        for part in objects(chunk.get("choices")):
-            _add_part(choices, part)
-    if choices:
-        whole["choices"] = [choices[index] for index in sorted(choices)]
-    return whole
+    return joined_choices(events, _PER_CHUNK, _add_part)
 
 
 def _add_part(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from dataproxy.drain.dialects.dialect import NormalRequest, objects, text_of
+from dataproxy.drain.dialects.dialect import NormalRequest, joined_choices, objects, text_of
 
 _PER_CHUNK = frozenset(("choices", "usage"))
 
@@ -40,16 +40,11 @@ def _choice(choice: dict[str, Any]) -> dict[str, Any]:
 
 def joined(events: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The texts of each choice put together."""
-    whole: dict[str, Any] = {}
-    choices: dict[int, dict[str, Any]] = {}
-    for chunk in events:
-        whole |= {key: value for key, value in chunk.items() if key not in _PER_CHUNK}
-        if chunk.get("usage") is not None:
-            whole["usage"] = chunk["usage"]
-        for part in objects(chunk.get("choices")):
-            choice = choices.setdefault(part.get("index", 0), {"index": part.get("index", 0), "text": "", "finish_reason": None})
-            choice["text"] += text_of(part.get("text"))
-            choice |= {key: value for key, value in part.items() if value is not None and key not in ("index", "text")}
-    if choices:
-        whole["choices"] = [choices[index] for index in sorted(choices)]
-    return whole
+    return joined_choices(events, _PER_CHUNK, _add_part)
+
+
+def _add_part(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
+    index = part.get("index", 0)
+    choice = choices.setdefault(index, {"index": index, "text": "", "finish_reason": None})
+    choice["text"] += text_of(part.get("text"))
+    choice |= {key: value for key, value in part.items() if value is not None and key not in ("index", "text")}

@@ -1,6 +1,6 @@
 """What a dialect must give: its requests and answers in the normal form."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,3 +49,20 @@ def objects(value: Any) -> list[dict[str, Any]]:
 def reasons(normal: str | None, given: str | None) -> dict[str, str | None]:
     """The finish reason of a choice, and the dialect's own word for it where that differs."""
     return {"finish_reason": normal} | ({"given_finish_reason": given} if given != normal else {})
+
+
+def joined_choices(
+    events: Iterable[dict[str, Any]], per_chunk: frozenset[str], add: Callable[[dict[int, dict[str, Any]], dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Chunks as one answer: ``add`` puts a part to its choice; fields named in ``per_chunk`` are not taken over as they are."""
+    whole: dict[str, Any] = {}
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in events:
+        whole |= {key: value for key, value in chunk.items() if key not in per_chunk}
+        if chunk.get("usage") is not None:
+            whole["usage"] = chunk["usage"]
+        for part in objects(chunk.get("choices")):
+            add(choices, part)
+    if choices:
+        whole["choices"] = [choices[index] for index in sorted(choices)]
+    return whole
