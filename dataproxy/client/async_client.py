@@ -35,7 +35,7 @@ class DataProxyClient:
     """Calls the data proxy on ``socket_path`` with ``key``; ``timeout_s`` bounds each call."""
 
     def __init__(self, socket_path: Path, key: str, timeout_s: float = 10.0) -> None:
-        transport = httpx.AsyncHTTPTransport(uds=str(socket_path))
+        transport = httpx.AsyncHTTPTransport(uds=str(socket_path), verify=False)
         headers = {"authorization": f"Bearer {key}"}
         self._http = httpx.AsyncClient(transport=transport, base_url="http://dataproxy", headers=headers, timeout=timeout_s)
 

@@ -35,7 +35,7 @@ class SyncDataProxyClient:
     """Calls the data proxy on ``socket_path`` with ``key``; ``timeout_s`` bounds each call."""
 
     def __init__(self, socket_path: Path, key: str, timeout_s: float = 10.0) -> None:
-        transport = httpx.HTTPTransport(uds=str(socket_path))
+        transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
         headers = {"authorization": f"Bearer {key}"}
         self._http = httpx.Client(transport=transport, base_url="http://dataproxy", headers=headers, timeout=timeout_s)
 

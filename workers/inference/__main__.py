@@ -33,7 +33,7 @@ def main() -> None:
     if os.getppid() != parent:  # it died before the kernel was told
         sys.exit("workers.inference: the supervisor has ended")
     arguments = command(options)
-    os.execve(arguments[0], arguments, env)
+    os.execve(arguments[0], arguments, env | {"HEADRACE_ENGINE_PID": str(os.getpid())})
 
 
 def _parse(arguments: list[str]) -> LaunchOptions:

@@ -148,7 +148,7 @@ _CHATML_ANSWER = r"<\|im_start\|>assistant(?:\n)?(.*?)<\|im_end\|>"
 _LLAMA = ("<|begin_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>")
 _MISTRAL = ("<s>", "</s>", "[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]")
 _MISTRAL_TOOLS = ("[TOOL_CALLS]", "[ARGS]", "[TOOL_RESULTS]", "[/TOOL_RESULTS]")
-_MISTRAL_ANSWER = r"(?:\[/INST\]|\[/TOOL_RESULTS\])((?:(?!\[INST\]|\[TOOL_RESULTS\]).)*?)</s>"
+_MISTRAL_ANSWER = r"(?:\[/INST\]|\[/TOOL_RESULTS\])((?:(?!\[INST\]|\[/INST\]|\[TOOL_RESULTS\]).)*?)</s>"
 
 _QWEN3 = _read("qwen3")
 _END_OF_QWEN3 = _QWEN3[_QWEN3.rindex("{%- if add_generation_prompt %}") :]
