@@ -4,6 +4,8 @@ SQLite today. Another product is another branch here and nowhere else.
 """
 
 from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -59,9 +61,19 @@ def guard_append_only(connection: Connection, tables: Sequence[str]) -> None:
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert ``rows``; those whose key is there already change nothing."""
+    """Insert ``rows``, all of the same columns; those whose key is there already change nothing.
+
+    The drain lives on this: the text is compiled once, and rows go to the driver as they are.
+    """
     if rows:
-        connection.execute(insert(table).on_conflict_do_nothing(), rows)
+        names = tuple(rows[0])
+        connection.exec_driver_sql(_insertion(table, names), [*map(itemgetter(*names), rows)])
+
+
+@cache
+def _insertion(table: Table, names: tuple[str, ...]) -> str:
+    quoted = ", ".join(f'"{name}"' for name in names)
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING"
 
 
 def add_to(connection: Connection, table: Table, row: dict[str, Any], counter: str) -> None:
