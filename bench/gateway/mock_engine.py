@@ -72,11 +72,12 @@ class Engine(asyncio.Protocol):
         self.transport.write(head + body)
 
     async def _stream(self, rid: bytes, record: bytes, num_events: int, gap_us: int) -> None:
+        phase_us, gap = served["streams"] * 0.6180339887498949 % 1 * gap_us, gap_us / 1e6
         served["streams"] += 1
         self.transport.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
         for number in range(num_events):
-            if number:
-                await asyncio.sleep(gap_us / 1e6)
+            if number:  # a stream keeps to its own phase of the gap, so that none fall into step
+                await asyncio.sleep(gap - (time.monotonic() - phase_us / 1e6) % gap)
             self._event(rid, b'"content":" word"', b"null")
             served["events"] += 1
         if record:

@@ -8,6 +8,7 @@ import asyncio
 import math
 from typing import Any
 
+import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -17,6 +18,7 @@ from gateway.edge.agent_call import AgentCall
 from gateway.edge.facts import Facts
 from gateway.edge.heads import encode_lines
 from gateway.edge.routes import route
+from gateway.edge.upgrade import without_offer
 from gateway.known_head import KnownHead
 from gateway.state import Gateway
 from gateway.upstream.connection import Headers
@@ -114,7 +116,8 @@ class AgentConnection(HttpToolsProtocol):
         if is_first and self._known is not None and self._known_request(self._known, data):
             return
         self._is_further = is_first
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._is_further:
             self._num_fruitless = 0
         else:
@@ -127,6 +130,20 @@ class AgentConnection(HttpToolsProtocol):
             if is_first and self.cycle is call:  # type: ignore[comparison-overlap]
                 self._known = KnownHead.of(data, call.facts) if call.facts.plain else None
             call.proceed()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            method, version = self.parser.get_method(), self.parser.get_http_version()
+            if method == b"CONNECT":
+                self.send_400_response("This is no proxy: CONNECT is not served.")
+                return
+            self.parser = httptools.HttpRequestParser(self)
+            self._parse(without_offer(method, self.url, version, self.headers) + data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.logger.warning("a connection sent what is not HTTP")
+            self.send_400_response("Invalid HTTP request received.")
 
     def _refuse_head(self) -> None:
         """End the connection: its head, or its trailers, are too long."""
@@ -173,6 +190,8 @@ class AgentConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._is_further = True
+        if self.parser.should_upgrade():
+            return  # the same head comes again, without the offer
         found = route(self.url) if self.parser.get_method() == b"POST" else None
         if found is None:
             self._to_asgi()
@@ -198,6 +217,8 @@ class AgentConnection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._between = self._is_further = True
         call = self.cycle
         if isinstance(call, AgentCall):

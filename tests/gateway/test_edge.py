@@ -53,6 +53,32 @@ async def test_calls_of_any_size_follow_one_another_on_one_connection(served):
     assert len({half.event_id for half in served.journal.begun.values()}) == 6
 
 
+OFFER = ("Connection: keep-alive, Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAEAAEAAAAIAAAAB")
+
+
+@pytest.mark.parametrize("cut", [None, 100, 180, -3])
+async def test_a_call_that_offers_another_protocol_is_served_as_it_is_and_so_is_the_next(served, cut):
+    """As Java's HTTP client sends every call."""
+    async with connected(served) as (reader, writer):
+        for text in ("a", "b"):
+            sent = request(text, headers=OFFER)
+            for piece in (sent,) if cut is None else (sent[:cut], sent[cut:]):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            status, _, body = await answer(reader)
+            assert (status, said(body)) == (200, text)
+        writer.write(b"\r\n".join([b"GET /health HTTP/1.1", b"host: x", *(line.encode() for line in OFFER), b"", b""]))
+        assert (await answer(reader))[0] == 200
+    assert len(served.engine.calls) == 2
+
+
+async def test_connect_is_400(served):
+    async with connected(served) as (reader, writer):
+        writer.write(b"CONNECT example.org:443 HTTP/1.1\r\nhost: example.org:443\r\n\r\n")
+        assert (await answer(reader))[0] == 400
+
+
 @pytest.mark.parametrize(
     ("second", "status"),
     [

@@ -33,7 +33,7 @@ typedef struct {
     size_t len, capacity;
     uint32_t generation; /* changes when the descriptor is given to another connection */
     int streaming, events_left, record, close;
-    uint64_t gap_ns, due_ns;
+    uint64_t gap_ns, phase_ns;
     size_t prompt_bytes;
     char rid[128];
 } connection;
@@ -178,7 +178,8 @@ static size_t put_event(char *to, const connection *c, const char *delta, const 
     return put_chunk(to, event, (size_t)n);
 }
 
-/* The next event of a stream; with the last one comes its end. */
+/* The next event of a stream; with the last one comes its end. A stream keeps to its own phase of the gap, however late its start
+ * or an event was: streams that fell into step would share wake-ups, and whoever is measured then would seem cheaper. */
 static int stream_next(int fd, connection *c, uint64_t now) {
     size_t n = put_event(out, c, "\"content\":\" word\"", "null");
     num_events++;
@@ -196,10 +197,8 @@ static int stream_next(int fd, connection *c, uint64_t now) {
         c->streaming = 0;
         num_finished++;
     } else {
-        c->due_ns += c->gap_ns;
-        if (c->due_ns < now)
-            c->due_ns = now; /* behind: no burst */
-        heap_push((timer_entry){c->due_ns, {fd, c->generation}});
+        uint64_t due_ns = now - now % c->gap_ns + c->phase_ns;
+        heap_push((timer_entry){due_ns > now ? due_ns : due_ns + c->gap_ns, {fd, c->generation}});
     }
     return write_all(fd, out, n);
 }
@@ -215,9 +214,8 @@ static int start_stream(int fd, connection *c, const char *body, size_t size) {
     c->streaming = 1;
     c->events_left = (int)number_after(body, size, "\"max_tokens\":", 100);
     c->gap_ns = (uint64_t)number_after(body, size, "\"seed\":", 5000) * 1000;
-    c->due_ns = now_ns();
-    num_streams++;
-    return write_all(fd, head, sizeof head - 1) && stream_next(fd, c, c->due_ns);
+    c->phase_ns = ((uint32_t)num_streams++ * 2654435769u) * c->gap_ns >> 32; /* steps of the golden ratio: evenly spread */
+    return write_all(fd, head, sizeof head - 1) && stream_next(fd, c, now_ns());
 }
 
 static int chat(int fd, connection *c, const char *body, size_t size) {
