@@ -3,7 +3,7 @@
 SQLite today. Another product is another branch here and nowhere else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
@@ -60,6 +60,26 @@ def guard_append_only(connection: Connection, tables: Sequence[str]) -> None:
             )
 
 
+def allow_tombstones(
+    connection: Connection, table: str, kept: Sequence[str], key: str, blanks: Mapping[str, bytes | str | None]
+) -> None:
+    """Let a row of ``table``, append-only so far, be changed once it has a tombstone: ``blanks`` to these values, ``kept`` not."""
+    same = [f'NEW."{column}" IS OLD."{column}"' for column in kept]
+    blank = [f'NEW."{column}" IS {_literal(value)}' for column, value in blanks.items()]
+    grave = f"EXISTS (SELECT 1 FROM tombstone WHERE tenant = OLD.tenant AND kind = '{table}' AND row_key = OLD.{key})"
+    connection.execute(text(f"DROP TRIGGER {table}_no_update"))
+    connection.execute(
+        text(
+            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} WHEN NOT ({' AND '.join([*same, *blank, grave])}) "
+            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
+        )
+    )
+
+
+def _literal(value: bytes | str | None) -> str:
+    return "NULL" if value is None else "x''" if value == b"" else "''"
+
+
 def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert ``rows``, all of the same columns; those whose key is there already change nothing.
 
@@ -67,13 +87,20 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
     """
     if rows:
         names = tuple(rows[0])
-        connection.exec_driver_sql(_insertion(table, names), [*map(itemgetter(*names), rows)])
+        connection.exec_driver_sql(_insertion(table, names, "ON CONFLICT DO NOTHING"), [*map(itemgetter(*names), rows)])
+
+
+def insert_all(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert ``rows``, all of the same columns, as fast as ``insert_new``; a key that is there already is an error."""
+    if rows:
+        names = tuple(rows[0])
+        connection.exec_driver_sql(_insertion(table, names, ""), [*map(itemgetter(*names), rows)])
 
 
 @cache
-def _insertion(table: Table, names: tuple[str, ...]) -> str:
+def _insertion(table: Table, names: tuple[str, ...], conflict: str) -> str:
     quoted = ", ".join(f'"{name}"' for name in names)
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join('?' * len(names))}) ON CONFLICT DO NOTHING"
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join('?' * len(names))}) {conflict}"
 
 
 def add_to(connection: Connection, table: Table, row: dict[str, Any], counter: str) -> None:

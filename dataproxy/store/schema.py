@@ -1,6 +1,6 @@
 """The tables, declared once. Every key of a tenant's data leads with the tenant; times are UTC µs; "" as tenant is the operator.
 
-What is append-only (APPEND_ONLY) is guarded by triggers. Content and tokens may be deleted, by erasure alone.
+What is append-only (APPEND_ONLY) is guarded by triggers. Content, tokens and salts may be deleted, by erasure alone.
 """
 
 from sqlalchemy import (
@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from dataproxy.store.columns import name, span_columns, tenant_key, time_us
@@ -57,6 +58,7 @@ consent = Table(
     tenant_key(),
     name("consent_id", primary=True),
     name("agent"),
+    Column("session_id", String(128), nullable=False, server_default=""),
     Column("recording", Boolean, nullable=False),
     Column("training", Boolean, nullable=False),
     Column("reason", Text, nullable=False),
@@ -144,7 +146,10 @@ content = Table(
     tenant_key(),
     Column("digest", LargeBinary(16), primary_key=True),
     Column("data", LargeBinary, nullable=False),
+    Column("owner", String(128), nullable=False, server_default=""),
+    Index("ix_content_owner", "tenant", "owner"),
 )
+"""``owner`` is the event whose leaf commits to the content; "" where it has a leaf of its own."""
 
 content_span = Table(
     "content_span",
@@ -341,6 +346,7 @@ access_log = Table(
     name("what"),
     name("target"),
     time_us("at_us"),
+    Column("purpose", Text, nullable=False, server_default=""),
 )
 
 quarantine = Table(
@@ -360,6 +366,106 @@ journal_offset = Table(
     Column("offset", BigInteger, nullable=False),
 )
 
+log_head = Table(
+    "log_head",
+    metadata,
+    tenant_key(),
+    Column("size", BigInteger, nullable=False),
+    Column("frontier", LargeBinary, nullable=False),
+    Column("base_position", BigInteger, nullable=False),
+)
+"""One row a tenant, locked by whoever appends. Events are committed to by their position less ``base_position``."""
+
+log_leaf = Table(
+    "log_leaf",
+    metadata,
+    tenant_key(),
+    Column("leaf_index", BigInteger, primary_key=True),
+    name("kind"),
+    Column("row_key", String(300), nullable=False),
+    name("chain"),
+    Column("previous", LargeBinary(32), nullable=False),
+    Column("commitment", LargeBinary(32), nullable=False),
+    Column("leaf_hash", LargeBinary(32), nullable=False),
+    Index("uq_log_leaf_row", "tenant", "kind", "row_key", unique=True),
+    Index(
+        "ix_log_leaf_chain", "tenant", "chain", "leaf_index", sqlite_where=text("chain <> ''"), postgresql_where=text("chain <> ''")
+    ),
+    sqlite_with_rowid=False,
+)
+
+log_salt = Table(
+    "log_salt",
+    metadata,
+    tenant_key(),
+    Column("leaf_index", BigInteger, primary_key=True),
+    Column("salt", LargeBinary(16), nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Without its salt nobody can tell what a leaf committed to: erasure deletes the row."""
+
+checkpoint = Table(
+    "checkpoint",
+    metadata,
+    tenant_key(),
+    Column("size", BigInteger, primary_key=True),
+    Column("note", Text, nullable=False),
+    time_us("cut_us"),
+)
+
+erasure = Table(
+    "erasure",
+    metadata,
+    tenant_key(),
+    name("erasure_id", primary=True),
+    name("scope"),
+    name("target"),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("erased_us"),
+    Column("outcome", Text, nullable=False),
+)
+
+tombstone = Table(
+    "tombstone",
+    metadata,
+    tenant_key(),
+    name("kind", primary=True),
+    Column("row_key", String(300), primary_key=True),
+    Column("leaf_index", BigInteger, nullable=False),
+    name("erasure_id"),
+    Index("ix_tombstone_erasure", "tenant", "erasure_id", "leaf_index"),
+)
+"""Rows that were erased. The triggers of ``event`` and ``reward`` let exactly these be blanked."""
+
+legal_hold = Table(
+    "legal_hold",
+    metadata,
+    tenant_key(),
+    name("hold_id", primary=True),
+    name("action", primary=True),
+    name("scope"),
+    name("target"),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+"""``action`` is "add" or, in a second row, "release"."""
+
+retention_policy = Table(
+    "retention_policy",
+    metadata,
+    tenant_key(),
+    name("policy_id", primary=True),
+    name("agent"),
+    name("class"),
+    Column("days", Float),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+"""The latest row of the narrowest scope holds; ``days`` None: kept until erased."""
+
 APPEND_ONLY = (
     "event",
     "reward",
@@ -370,5 +476,11 @@ APPEND_ONLY = (
     "access_log",
     "policy_version_state",
     "quarantine",
+    "log_leaf",
+    "checkpoint",
+    "erasure",
+    "tombstone",
+    "legal_hold",
+    "retention_policy",
 )
-"""Tables whose rows are never updated or deleted."""
+"""Tables whose rows are never updated or deleted, but that erasure blanks the erased parts of ``event`` and ``reward``."""
