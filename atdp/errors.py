@@ -12,7 +12,11 @@ class AtdpError(Exception):
 
 
 class InvalidEvent(AtdpError):
-    """The event or sample breaks a rule of the protocol."""
+    """The event or sample breaks a rule of the protocol. ``field`` says where (``spans[0].start``); "" for the whole."""
+
+    def __init__(self, message: str, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class InvalidArray(AtdpError):

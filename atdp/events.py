@@ -3,12 +3,19 @@
 Take ``h`` and ``m`` away and a standard POMDP trace is left. Unknown fields and kinds survive a round trip (``extra``).
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from atdp import PROTOCOL_VERSION
-from atdp.errors import InvalidEvent
+
+Id = Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+Name = Annotated[str, msgspec.Meta(max_length=128)]
+Kind = Annotated[str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_.\-]{0,63}$(?!\n)")]
+Version = Annotated[str, msgspec.Meta(pattern=r"^1\.[0-9]+$(?!\n)")]
+"""Of the protocol: minor versions add, and are accepted."""
+TimeUs = Annotated[int, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
 
 KINDS = frozenset(
     {
@@ -52,22 +59,25 @@ class TokenRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One event of a trajectory. Made by the data proxy, kept in the store, read by everybody. Times are UTC µs."""
+    """One event of a trajectory. Made by the data proxy, kept in the store, read by everybody. Times are UTC µs.
 
-    atdp: str = PROTOCOL_VERSION
-    event_id: str
-    tenant: str
-    agent: str
-    subject: str = ""
-    session_id: str = ""
-    lane: str = "stable"
-    trajectory_id: str = ""
-    seq: int = 0
-    parent_id: str | None = None
-    kind: str
-    started_at: int
-    ended_at: int
-    boundary: str
+    ``extra`` holds what this version does not know (see ``atdp.codec``); on the wire it stands where it stood.
+    """
+
+    atdp: Version = PROTOCOL_VERSION
+    event_id: Id
+    tenant: Name
+    agent: Name
+    subject: Name = ""
+    session_id: Name = ""
+    lane: Name = "stable"
+    trajectory_id: Name = ""
+    seq: Count = 0
+    parent_id: Id | None = None
+    kind: Kind
+    started_at: TimeUs
+    ended_at: TimeUs
+    boundary: Name
     o: dict[str, Any] = {}
     h: dict[str, Any] = {}
     a: dict[str, Any] = {}
@@ -76,30 +86,3 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     m: dict[str, Any] = {}
     spans: list[Span] = []
     extra: dict[str, Any] = {}
-
-
-_KNOWN = frozenset(Event.__struct_fields__) - {"extra"}
-
-
-def encode_event(event: Event) -> bytes:
-    """JSON of ``event``, unknown fields put back where they stood."""
-    body = msgspec.to_builtins(event)
-    return msgspec.json.encode({**body.pop("extra", {}), **body})
-
-
-def decode_event(data: bytes) -> Event:
-    """The event in JSON ``data``; fields that this version does not know are kept in ``extra``.
-
-    Raises:
-        InvalidEvent: not JSON, a field is missing or of another type, or it ends before it starts.
-    """
-    try:
-        body = msgspec.json.decode(data, type=dict[str, Any])
-        known = {key: value for key, value in body.items() if key in _KNOWN}
-        extra = {key: value for key, value in body.items() if key not in _KNOWN}
-        event = msgspec.convert({**known, "extra": extra}, Event)
-    except msgspec.DecodeError as error:
-        raise InvalidEvent(str(error)) from error
-    if event.ended_at < event.started_at:
-        raise InvalidEvent(f"event {event.event_id} ends before it starts")
-    return event

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atdp import arrays
+from atdp.codec import decode_event, encode_event
 from atdp.errors import InvalidArray, InvalidEvent, InvalidVersion
-from atdp.events import Event, Span, decode_event, encode_event
+from atdp.events import Event, Span
 from atdp.samples import TokenSequence, TurnSpan
 from atdp.versions import version_index, version_name
 
@@ -31,6 +32,22 @@ def test_unknown_fields_and_kinds_survive_a_round_trip() -> None:
     body = msgspec.json.decode(encode_event(event)) | {"kind": "teleport", "x-new": {"deep": [1, None]}}
     again = msgspec.json.decode(encode_event(decode_event(msgspec.json.encode(body))))
     assert again == body
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+unknown = st.dictionaries(st.text(min_size=1, max_size=4).map(lambda name: f"x-{name}"), json_values, max_size=3)
+
+
+@given(unknown, st.lists(unknown, max_size=3), st.tuples(unknown, unknown, unknown, unknown, unknown))
+def test_whatever_is_unknown_survives_at_every_level(top: dict, spans: list[dict], parts: tuple[dict, ...]) -> None:
+    body = {**msgspec.json.decode(encode_event(event)), **top, **dict(zip("ohaym", parts, strict=True)), "r": [*spans]}
+    body["spans"] = [{**body["spans"][0], **more} for more in spans]
+    again = msgspec.json.decode(encode_event(decode_event(msgspec.json.encode(body))))
+    assert again == {name: value for name, value in body.items() if name.startswith("x-") or value not in ({}, [])}
 
 
 @pytest.mark.parametrize("broken", [b"", b"[]", b"{}", b'{"event_id":3}'])
