@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 from dataproxy.capture.records import RequestHalf, ResponseHalf
 from dataproxy.capture.sealing import seal, unseal
 from dataproxy.drain.exchange import RawExchange
-from dataproxy.store.database import compress, decompress
+from dataproxy.store.compression import compress, decompress
 from dataproxy.store.dialect import insert_new
 from dataproxy.store.schema import quarantine
 

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import zstandard
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
@@ -20,11 +19,12 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from dataproxy.errors import SchemaMismatch, StoreLocked
+from dataproxy.store.compression import compress as compress
+from dataproxy.store.compression import decompress as decompress
 from dataproxy.store.dialect import as_writer, open_engine
 
 T = TypeVar("T")
 _MIGRATIONS = Path(__file__).parent / "migrations"
-_compressor = threading.local()
 
 
 class Database:
@@ -83,19 +83,3 @@ def _migrate(connection: Connection) -> None:
     if current is not None and current not in known:
         raise SchemaMismatch(f"the store is at revision {current}, which this Headrace does not know; use the newer one")
     command.upgrade(config, "head")
-
-
-def compress(data: bytes) -> bytes:
-    """zstd of ``data``."""
-    if not hasattr(_compressor, "value"):
-        _compressor.value = zstandard.ZstdCompressor(level=3)
-    packed: bytes = _compressor.value.compress(data)
-    return packed
-
-
-def decompress(data: bytes) -> bytes:
-    """What ``compress`` was given."""
-    if not hasattr(_compressor, "reverse"):
-        _compressor.reverse = zstandard.ZstdDecompressor()
-    plain: bytes = _compressor.reverse.decompress(data)
-    return plain

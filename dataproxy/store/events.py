@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from atdp.events import Event, Span, TokenRecord
 from dataproxy.admit import Decision
 from dataproxy.assemble.calls import Placement
-from dataproxy.store.database import compress
+from dataproxy.store.compression import compress, compress_array
 from dataproxy.store.dialect import add_to, insert_new
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, redaction_count, token_segment
 
@@ -157,12 +157,12 @@ def _token_row(item: StoredEvent, place: Placement | None, tokens: Tokens) -> di
         "full_digest": tokens.full_digest,
         "parent_event": parent[0] if parent else None,
         "parent_choice": parent[1] if parent else None,
-        "prompt_ids": compress(record.prompt_ids),
-        "output_ids": compress(record.output_ids),
-        "logprobs": compress(record.logprobs),
-        "versions": compress(record.versions),
-        "prompt_altered": compress(record.prompt_altered),
-        "output_altered": compress(record.output_altered),
+        "prompt_ids": compress_array(record.prompt_ids),
+        "output_ids": compress_array(record.output_ids),
+        "logprobs": compress_array(record.logprobs),
+        "versions": compress_array(record.versions),
+        "prompt_altered": compress_array(record.prompt_altered),
+        "output_altered": compress_array(record.output_altered),
     }
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, Select, select
 
 from atdp.errors import InvalidEvent
 from atdp.events import Event, Span
-from dataproxy.store.database import decompress
+from dataproxy.store.compression import decompress
 from dataproxy.store.events import Body
 from dataproxy.store.schema import content, content_span, event, event_span
 

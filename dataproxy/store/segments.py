@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, select
 
 from atdp.events import TokenRecord
 from dataproxy.assemble.sequences import Segment
-from dataproxy.store.database import decompress
+from dataproxy.store.compression import decompress
 from dataproxy.store.schema import eligibility, token_segment
 
 

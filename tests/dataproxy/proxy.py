@@ -13,7 +13,7 @@ from dataproxy.redact import Exchange, RedactedExchange, RedactedText, Redaction
 from dataproxy.services import Services, build_services
 from dataproxy.settings import Settings
 from dataproxy.store.consents import add_consent
-from dataproxy.store.database import decompress
+from dataproxy.store.compression import decompress
 from dataproxy.store.keys import issue_key
 from dataproxy.store.schema import metadata
 from tests.dataproxy.exchanges import MAC_SECRET
