@@ -21,7 +21,8 @@ from dataproxy.store.schema import event, session, trajectory
 
 MAX_VALUE = 1_000_000
 """Beyond it squares and sums of rewards lose what the others say."""
-MAX_EXPLANATION = 65_536
+MAX_TEXT = 65_536
+"""Characters of a free text, before it is redacted."""
 _EVENT_HEX = 32
 
 
@@ -86,8 +87,6 @@ def _check(connection: Connection, tenant: str, item: Feedback) -> None:
         raise Refused(f"`source` must be one of {', '.join(get_args(Source))}")
     if not item.name or len(item.name) > 64 or not item.name.isprintable():
         raise Refused("`name` must have 1 to 64 printable characters")
-    if item.explanation is not None and len(item.explanation) > MAX_EXPLANATION:
-        raise Refused(f"`explanation` must have at most {MAX_EXPLANATION:,} characters")
     if item.supersedes is not None and not reward_exists(connection, tenant, item.supersedes):
         raise Refused("`supersedes` must be the reward_id of an earlier reward")
 
@@ -173,6 +172,11 @@ def decode_feedback(body: bytes) -> Feedback:
         Refused: with what is wrong.
     """
     try:
-        return msgspec.json.decode(body, type=Feedback)
+        item = msgspec.json.decode(body, type=Feedback)
     except msgspec.DecodeError as error:
         raise Refused(f"the body is not feedback: {error}; send {{target, value}} as JSON") from error
+    texts = {"label": item.label, "correction": item.correction, "explanation": item.explanation, "target": item.target}
+    for name, text in texts.items():
+        if text is not None and len(text) > MAX_TEXT:
+            raise Refused(f"`{name}` must have at most {MAX_TEXT:,} characters")
+    return item

@@ -1,6 +1,7 @@
 """``headrace status``: what runs, and what is in the store."""
 
 import json as json_module
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dataproxy.client.types import Status
+    from deploy.paths import Paths
 
 
 def status(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
@@ -19,17 +21,31 @@ def status(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None
 
     paths = paths_of(data_dir, config_dir)
     with admin_client(data_dir, config_dir) as client:
-        counts = client.status()
-    if json:
-        print(msgspec.json.encode(counts).decode())
+        if json:
+            print(msgspec.json.encode(client.status()).decode())
+            return
+        console = Console(highlight=False)
+        for line in running_lines(paths):
+            console.print(line)
+        console.print(_table(client.status()))
+
+
+def running_lines(paths: "Paths") -> Iterator[str]:
+    """What runs, and whether calls are served; said before the store is asked, which may be starting again."""
+    from deploy.launcher.readiness import workers_of
+
+    if not paths.stack_file.exists():
+        yield f"Headrace is still starting; {paths.log_dir} says how far it is"
         return
-    console = Console()
-    if paths.stack_file.exists():
-        stack = json_module.loads(paths.stack_file.read_text())
-        console.print(f"gateway  {stack['gateway']}/v1   model {stack['model']}", highlight=False)
-        for name in stack["processes"]:
-            console.print(f"  {name:<10} {_process(paths.run_dir / f'{name}.pid')}", highlight=False)
-    console.print(_table(counts))
+    stack = json_module.loads(paths.stack_file.read_text())
+    yield f"gateway  {stack['gateway']}/v1   model {stack['model']}"
+    for name in stack["processes"]:
+        yield f"  {name:<10} {_process(paths.run_dir / f'{name}.pid')}"
+    workers = workers_of(stack["gateway"])
+    if workers is None:
+        yield "  the gateway does not answer right now"
+    else:
+        yield from (f"  {url} is {health}" for url, health in workers.items() if health != "ready")
 
 
 def _process(pid_file: Path) -> str:

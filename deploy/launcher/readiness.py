@@ -54,6 +54,19 @@ def wait_key_works(base_url: str, key: str) -> None:
     raise StartFailed(f"The gateway at {base_url} does not take a new key; its log says why.")
 
 
+def workers_of(base_url: str) -> dict[str, str] | None:
+    """The health of each worker of the gateway at ``base_url``: ready, waiting (it starts, or changes its weights) or down.
+
+    None where no gateway answers.
+    """
+    try:
+        with httpx.Client(timeout=_TIMEOUT_S, trust_env=False, verify=False) as client:
+            workers: dict[str, str] = client.get(f"{base_url}/ready").json()["workers"]
+            return workers
+    except (httpx.HTTPError, ValueError, KeyError):
+        return None
+
+
 async def _is_ok(client: httpx.AsyncClient, url: str) -> bool:
     try:
         return (await client.get(url)).status_code == httpx.codes.OK

@@ -1,5 +1,6 @@
 """Feedback: targets found inside the tenant, pending until the exchange is stored, idempotent, redacted."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from dataproxy.client.types import Feedback, FeedbackReceipt
 from dataproxy.errors import NotFound, Refused
-from dataproxy.feedback import Desk, give_feedback, redact_feedback
+from dataproxy.feedback import Desk, decode_feedback, give_feedback, redact_feedback
 from dataproxy.store.schema import dead_letter, pending_reward, reward, trajectory
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
 from tests.dataproxy.proxy import Proxy, WordRedactor
@@ -98,7 +99,6 @@ async def test_labels_and_corrections_are_kept_redacted_and_train_nothing_by_the
         ({"value": float("nan")}, "number from"),
         ({"value": 1e308}, "number from"),
         ({"name": "a\0b"}, "printable"),
-        ({"explanation": "x" * 70_000}, "65,536"),
         ({"source": "nobody"}, "must be one of"),
         ({"name": ""}, "1 to 64"),
         ({"supersedes": "rw-unknown"}, "earlier reward"),
@@ -109,6 +109,12 @@ async def test_bad_feedback_says_what_to_do(proxy: Proxy, change: dict[str, Any]
     await store(proxy, pair)
     with pytest.raises(Refused, match=message):
         give(proxy, pair[0].event_id, **change)
+
+
+@pytest.mark.parametrize("name", ["label", "correction", "explanation", "target"])
+def test_a_text_too_long_to_redact_in_time_is_refused_before_it_is_tried(name: str) -> None:
+    with pytest.raises(Refused, match=f"`{name}` must have at most 65,536"):
+        decode_feedback(json.dumps({"target": "t", "value": 1, name: "x" * 70_000}).encode())
 
 
 async def test_a_reward_touches_only_its_own_conversation(proxy: Proxy) -> None:

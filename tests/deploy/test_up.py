@@ -96,6 +96,8 @@ def test_first_start_second_start_and_what_is_refused(tmp_path: Path) -> None:
         status = headrace(tmp_path, "status", "--json")
         assert json.loads(status.stdout)["rewards"] == 1
         pids = program_pids(tmp_path)
+        shown = headrace(tmp_path, "status").stdout
+        assert all(f"process {pid}" in shown for pid in pids.values()), shown
         again.process.kill()
         again.process.wait()
         for pid in pids.values():

@@ -1,0 +1,60 @@
+"""What `headrace status` says of the processes, before and whatever the store says."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+from deploy.commands.status import running_lines
+from deploy.launcher.checks import free_port
+from deploy.paths import Paths
+
+
+@contextmanager
+def gateway(workers: dict[str, str]) -> Iterator[str]:
+    class Ready(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"keys_loaded": True, "workers": workers, "models": []}).encode()
+            self.send_response(503)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Ready) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def stack(directory: Path, url: str) -> Paths:
+    paths = Paths(directory / "data", directory / "config")
+    paths.run_dir.mkdir(parents=True)
+    paths.stack_file.write_text(json.dumps({"gateway": url, "model": "tiny", "processes": ["engine", "gateway"]}))
+    (paths.run_dir / "gateway.pid").write_text("17\n")
+    return paths
+
+
+def test_a_worker_that_does_not_serve_is_named_and_one_that_does_is_not(tmp_path: Path) -> None:
+    with gateway({"http://127.0.0.1:1": "waiting", "http://127.0.0.1:2": "ready"}) as url:
+        lines = list(running_lines(stack(tmp_path, url)))
+    assert "  engine     is being started again" in lines and "  gateway    process 17" in lines
+    assert "  http://127.0.0.1:1 is waiting" in lines
+    assert not any("127.0.0.1:2" in line for line in lines)
+
+
+def test_a_gateway_that_does_not_answer_is_said_to_be_silent(tmp_path: Path) -> None:
+    lines = list(running_lines(stack(tmp_path, f"http://127.0.0.1:{free_port()}")))
+    assert "  the gateway does not answer right now" in lines
+
+
+def test_before_everything_is_ready_it_says_where_to_look(tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "data", tmp_path / "config")
+    (line,) = running_lines(paths)
+    assert "still starting" in line and str(paths.log_dir) in line
