@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from dataproxy.drain.dialects import Dialect
+from dataproxy.drain.runs import parsed_events
 from dataproxy.drain.sse import event_data
 
 _ERROR_FIELDS = frozenset(("object", "message", "type", "param", "code"))
@@ -18,7 +19,7 @@ def read_answer(dialect: Dialect, body: bytes, stream: bool) -> dict[str, Any]:
     """
     if stream and not body.lstrip().startswith(b"{"):
         unparsed: list[str] = []
-        answer = dialect.answer(dialect.joined(_events(body, unparsed)))
+        answer = dialect.answer(dialect.joined(_events(dialect, body, unparsed)))
         return answer | ({"unparsed": unparsed} if unparsed else {})
     try:
         value = msgspec.json.decode(body)
@@ -31,14 +32,10 @@ def read_answer(dialect: Dialect, body: bytes, stream: bool) -> dict[str, Any]:
     return dialect.answer(value)
 
 
-def _events(body: bytes, unparsed: list[str]) -> Iterator[dict[str, Any]]:
-    for data in event_data(body):
-        if data.strip() == b"[DONE]":
-            continue
-        try:
-            event = msgspec.json.decode(data)
-        except (msgspec.DecodeError, RecursionError):
-            unparsed.append(data.decode(errors="replace"))
-            continue
-        if isinstance(event, dict):
+def _events(dialect: Dialect, body: bytes, unparsed: list[str]) -> Iterator[dict[str, Any]]:
+    data = (data for data in event_data(body) if data.strip() != b"[DONE]")
+    for event in parsed_events(dialect, data):
+        if isinstance(event, bytes):
+            unparsed.append(event.decode(errors="replace"))
+        else:
             yield event

@@ -8,13 +8,20 @@ from collections.abc import Iterator
 
 def event_data(body: bytes) -> Iterator[bytes]:
     """The data of each event in ``body``; lines end in LF, CR or CRLF; an event cut off at the end is given too."""
-    lines: list[bytes] = []
-    for line in body.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n"):
-        if not line:
-            if lines:
-                yield b"\n".join(lines)
-            lines = []
-        elif line.startswith(b"data:"):
+    text = body.removeprefix(b"\xef\xbb\xbf")
+    if b"\r" in text:
+        text = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    for event in text.split(b"\n\n"):
+        if event.startswith(b"data: ") and event.find(b"\n", 6) < 0:  # as nearly always
+            yield event[6:]
+        else:
+            yield from _data_lines(event)
+
+
+def _data_lines(event: bytes) -> Iterator[bytes]:
+    lines = []
+    for line in event.split(b"\n"):
+        if line.startswith(b"data:"):
             lines.append(line[5:].removeprefix(b" "))
         elif line == b"data":
             lines.append(b"")
