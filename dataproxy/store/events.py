@@ -1,18 +1,21 @@
 """Writing events: rows, contents once, tokens, spans and decisions, and what is there already stays as it is."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from atdp.events import Event, Span, TokenRecord
 from dataproxy.admit import Decision
 from dataproxy.assemble.calls import Placement
+from dataproxy.ledger.content import ARRAYS, OwnedContent, OwnedTokens, event_content
+from dataproxy.ledger.leaf import Leaf
+from dataproxy.ledger.log import append, lock_logs
 from dataproxy.store.compression import compress, compress_array
-from dataproxy.store.dialect import add_to, insert_new
+from dataproxy.store.dialect import add_to, insert_all, insert_new, next_event_position
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, redaction_count, token_segment
 
 
@@ -66,7 +69,7 @@ class Body(msgspec.Struct, omit_defaults=True):
 
 def next_position(connection: Connection) -> int:
     """The position of the next event; the caller holds the write lock."""
-    return (connection.execute(select(func.max(event.c.position))).scalar() or 0) + 1
+    return next_event_position(connection, event)
 
 
 def known_events(connection: Connection, event_ids: Sequence[str]) -> set[str]:
@@ -80,25 +83,87 @@ def known_events(connection: Connection, event_ids: Sequence[str]) -> set[str]:
 
 
 def insert_events(connection: Connection, items: Sequence[tuple[StoredEvent, Placement | None]], first_position: int) -> None:
-    """Store ``items`` in order, from ``first_position`` on."""
-    insert_new(connection, event, [_event_row(item, place, first_position + i) for i, (item, place) in enumerate(items)])
-    insert_new(connection, content, [_content_row(item, part) for item, _ in items for part in item.contents])
-    insert_new(connection, content_span, list(_content_spans(items)))
-    insert_new(connection, event_span, list(_event_spans(items)))
-    for (owner, kind), num in Counter(_redactions(items)).items():
+    """Store ``items`` in order, from ``first_position`` on, none of them stored before, and put each in its tenant's log.
+
+    Raises:
+        IntegrityError: an event is stored already.
+    """
+    lock_logs(connection, {item.event.tenant for item, _ in items})
+    rows = _Rows(_stored_contents(connection, items))
+    for i, (item, place) in enumerate(items):
+        rows.add(item, place, first_position + i)
+    insert_all(connection, event, rows.events)
+    insert_new(connection, content, rows.contents)
+    insert_new(connection, content_span, rows.content_spans)
+    insert_new(connection, event_span, rows.event_spans)
+    for (owner, kind), num in rows.redactions.items():
         add_to(connection, redaction_count, {"tenant": owner, "kind": kind, "num": num}, "num")
-    insert_new(connection, token_segment, [_token_row(item, place, t) for item, place in items for t in item.tokens])
-    insert_new(connection, eligibility, list(_decision_rows(items)))
+    insert_new(connection, token_segment, rows.tokens)
+    insert_new(connection, eligibility, rows.decisions)
+    append(connection, rows.leaves)
 
 
-def _redactions(items: Sequence[tuple[StoredEvent, Placement | None]]) -> Iterator[tuple[str, str]]:
-    """(tenant, kind) of every value that was taken out, wherever it stood in its event."""
+def _stored_contents(connection: Connection, items: Sequence[tuple[StoredEvent, Placement | None]]) -> set[tuple[str, bytes]]:
+    """(tenant, digest) of those contents of ``items`` that are stored already; the rest is packed and stored once."""
+    named: dict[str, set[bytes]] = defaultdict(set)
     for item, _ in items:
-        yield from ((item.event.tenant, span.kind) for part in item.contents for span in part.spans)
-        yield from ((item.event.tenant, span.kind) for span in item.spans)
+        named[item.event.tenant].update(part.digest for part in item.contents)
+    known: set[tuple[str, bytes]] = set()
+    for owner, digests in named.items():
+        listed = list(digests)
+        for start in range(0, len(listed), 500):
+            where = (content.c.tenant == owner, content.c.digest.in_(listed[start : start + 500]))
+            known.update((owner, digest) for digest in connection.execute(select(content.c.digest).where(*where)).scalars())
+    return known
 
 
-def _event_row(item: StoredEvent, place: Placement | None, position: int) -> dict[str, Any]:
+class _Rows:
+    """The rows of a batch, table by table, and its leaves. ``stored`` names the contents that are there already."""
+
+    def __init__(self, stored: set[tuple[str, bytes]]) -> None:
+        self._stored = stored
+        self.events: list[dict[str, Any]] = []
+        self.contents: list[dict[str, Any]] = []
+        self.content_spans: list[dict[str, Any]] = []
+        self.event_spans: list[dict[str, Any]] = []
+        self.tokens: list[dict[str, Any]] = []
+        self.decisions: list[dict[str, Any]] = []
+        self.redactions: Counter[tuple[str, str]] = Counter()
+        self.leaves: list[Leaf] = []
+
+    def add(self, item: StoredEvent, place: Placement | None, position: int) -> None:
+        """All that is stored of one event."""
+        e = item.event
+        body = msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, extra=e.extra))
+        row = _event_row(item, place, position, body)
+        spans, decisions, tokens = _span_rows(item), _decision_rows(item), [_token_row(item, place, one) for one in item.tokens]
+        contents = self._new_contents(item)
+        self.redactions.update((e.tenant, span.kind) for span in item.spans)
+        self.redactions.update((e.tenant, span.kind) for part in item.contents for span in part.spans)
+        self.events.append(row)
+        self.event_spans += spans
+        self.decisions += decisions
+        self.tokens += tokens
+        arrays = [[getattr(one.record, name) for name in ARRAYS] for one in item.tokens]
+        owned = [OwnedTokens(*pair) for pair in zip(tokens, arrays, strict=True)]
+        proven = event_content(row, body, spans, decisions, owned, contents)
+        self.leaves.append(Leaf(e.tenant, "event", e.event_id, row["trajectory_id"], proven, position))
+
+    def _new_contents(self, item: StoredEvent) -> list[OwnedContent]:
+        """Those that nobody has stored yet: they are this event's to prove."""
+        tenant, found = item.event.tenant, []
+        for part in item.contents:
+            if (tenant, part.digest) not in self._stored:
+                self._stored.add((tenant, part.digest))
+                spans = _content_span_rows(tenant, part)
+                row = {"tenant": tenant, "digest": part.digest, "data": compress(part.data), "owner": item.event.event_id}
+                self.contents.append(row)
+                self.content_spans += spans
+                found.append(OwnedContent(part.digest, part.data, spans))
+        return found
+
+
+def _event_row(item: StoredEvent, place: Placement | None, position: int, body: bytes) -> dict[str, Any]:
     e = item.event
     return {
         "tenant": e.tenant,
@@ -119,25 +184,18 @@ def _event_row(item: StoredEvent, place: Placement | None, position: int) -> dic
         "delivery": item.delivery,
         "finish_reason": item.finish_reason,
         "request_digest": item.request_digest,
-        "body": compress(msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, extra=e.extra))),
+        "body": compress(body),
     }
 
 
-def _content_row(item: StoredEvent, part: Content) -> dict[str, Any]:
-    return {"tenant": item.event.tenant, "digest": part.digest, "data": compress(part.data)}
+def _content_span_rows(tenant: str, part: Content) -> list[dict[str, Any]]:
+    named = {"tenant": tenant, "digest": part.digest}
+    return [{**named, "ordinal": ordinal, **msgspec.structs.asdict(span)} for ordinal, span in enumerate(part.spans)]
 
 
-def _content_spans(items: Sequence[tuple[StoredEvent, Placement | None]]) -> Iterator[dict[str, Any]]:
-    for item, _ in items:
-        for part in item.contents:
-            for ordinal, span in enumerate(part.spans):
-                yield {"tenant": item.event.tenant, "digest": part.digest, "ordinal": ordinal} | msgspec.structs.asdict(span)
-
-
-def _event_spans(items: Sequence[tuple[StoredEvent, Placement | None]]) -> Iterator[dict[str, Any]]:
-    for item, _ in items:
-        for ordinal, span in enumerate(item.spans):
-            yield {"tenant": item.event.tenant, "event_id": item.event.event_id, "ordinal": ordinal} | msgspec.structs.asdict(span)
+def _span_rows(item: StoredEvent) -> list[dict[str, Any]]:
+    named = {"tenant": item.event.tenant, "event_id": item.event.event_id}
+    return [{**named, "ordinal": ordinal, **msgspec.structs.asdict(span)} for ordinal, span in enumerate(item.spans)]
 
 
 def _token_row(item: StoredEvent, place: Placement | None, tokens: Tokens) -> dict[str, Any]:
@@ -166,15 +224,16 @@ def _token_row(item: StoredEvent, place: Placement | None, tokens: Tokens) -> di
     }
 
 
-def _decision_rows(items: Sequence[tuple[StoredEvent, Placement | None]]) -> Iterator[dict[str, Any]]:
-    for item, _ in items:
-        for choice, decision in item.decisions.items():
-            yield {
-                "tenant": item.event.tenant,
-                "event_id": item.event.event_id,
-                "choice": choice,
-                "eligible": decision.eligible,
-                "reason": decision.reason,
-                "policy": item.policy,
-                "decided_us": item.event.ended_at,
-            }
+def _decision_rows(item: StoredEvent) -> list[dict[str, Any]]:
+    return [
+        {
+            "tenant": item.event.tenant,
+            "event_id": item.event.event_id,
+            "choice": choice,
+            "eligible": decision.eligible,
+            "reason": decision.reason,
+            "policy": item.policy,
+            "decided_us": item.event.ended_at,
+        }
+        for choice, decision in sorted(item.decisions.items())
+    ]

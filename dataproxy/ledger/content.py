@@ -1,0 +1,92 @@
+"""What a leaf commits to: a redacted row and all that hangs on it, in one canonical form.
+
+The same functions serve the row that is about to be stored and the one that is read back to be checked. Texts are committed to as
+they are before compression, so that whoever holds an export can check it without the store.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import Float, Table
+
+from dataproxy.ledger.leaf import part
+from dataproxy.store.schema import content_span, eligibility, event, event_span, token_segment
+
+ARRAYS = ("prompt_ids", "output_ids", "logprobs", "versions", "prompt_altered", "output_altered")
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True, frozen=True)
+class OwnedContent:
+    """A content that an event was the first to store; ``spans`` are rows of ``content_span``."""
+
+    digest: bytes
+    data: bytes
+    spans: Sequence[Row]
+
+
+@dataclass(slots=True, frozen=True)
+class OwnedTokens:
+    """The tokens of one choice: a row of ``token_segment`` and its arrays, not compressed, in the order of ARRAYS."""
+
+    row: Row
+    arrays: Sequence[bytes]
+
+
+def row_content(table: Table, row: Row) -> bytes:
+    """The content of a row that stands alone."""
+    return part(b"row", _encoder(table, ("tenant",))(row))
+
+
+def event_content(
+    row: Row,
+    body: bytes,
+    spans: Sequence[Row],
+    decisions: Sequence[Row],
+    tokens: Sequence[OwnedTokens],
+    contents: Iterable[OwnedContent],
+) -> bytes:
+    """The content of an event but for its position: row, body (JSON), spans, decisions, tokens by choice, contents by digest."""
+    parts = [part(b"row", _encoder(event, ("tenant", "body", "position"))(row)), part(b"body", body)]
+    if spans:
+        parts.append(part(b"spans", _many(event_span, ("tenant", "event_id"), spans)))
+    if decisions:
+        parts.append(part(b"decisions", _many(eligibility, ("tenant", "event_id"), decisions)))
+    for item in sorted(tokens, key=lambda one: one.row["choice"]) if len(tokens) > 1 else tokens:
+        parts.append(part(b"tokens", _encoder(token_segment, ("tenant", "event_id", *ARRAYS))(item.row)))
+        parts.extend(part(name.encode(), data) for name, data in zip(ARRAYS, item.arrays, strict=True))
+    for owned in sorted(contents, key=lambda one: one.digest):
+        parts.append(content_content(owned))
+    return b"".join(parts)
+
+
+def content_content(owned: OwnedContent) -> bytes:
+    """The part of a content in its event, or the whole of one that has a leaf of its own."""
+    spans = part(b"content_spans", _many(content_span, ("tenant", "digest"), owned.spans)) if owned.spans else b""
+    return part(b"content", owned.digest) + part(b"data", owned.data) + spans
+
+
+def _many(table: Table, without: tuple[str, ...], rows: Sequence[Row]) -> bytes:
+    encode = _encoder(table, without)
+    return b"[" + b",".join([encode(row) for row in rows]) + b"]"
+
+
+@cache
+def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
+    """JSON of a row: its columns but ``without``, in their order; numbers of a float column as floats, bytes as base64."""
+    columns = [column for column in table.columns if column.name not in without]
+    names = tuple(column.name for column in columns)
+    floats = tuple(column.name for column in columns if isinstance(column.type, Float))
+    encode = msgspec.json.encode
+
+    def encoded(row: Row) -> bytes:
+        values = {name: row[name] for name in names}
+        for name in floats:
+            if values[name] is not None:
+                values[name] = float(values[name])
+        return encode(values)
+
+    return encoded

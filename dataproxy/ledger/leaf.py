@@ -1,0 +1,63 @@
+"""A leaf: what a row's place in the log is bound to, as bytes. Pure.
+
+    commitment = HMAC-SHA-256(salt, content)        content: the named parts of a redacted row, see ``dataproxy.ledger.content``
+    leaf       = SHA-256(0x00, "headrace leaf v1" 0x00, tenant, index, kind, row key, chain, previous, commitment)
+
+Each field of a leaf is four bytes of length, big-endian, and its bytes; the index is eight bytes, big-endian. ``previous`` is the
+hash of the leaf before it in the same chain (a trajectory), 32 zero bytes for the first, and empty outside any chain.
+"""
+
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dataproxy.ledger.merkle import leaf_hash
+
+FIRST = bytes(32)
+"""``previous`` of the first leaf of a chain."""
+SALT_SIZE = 16
+_HEAD = b"headrace leaf v1\0"
+
+
+@dataclass(slots=True, frozen=True)
+class Leaf:
+    """A row about to enter the log. ``position`` is an event's place in the store, None for other rows."""
+
+    tenant: str
+    kind: str
+    row_key: str
+    chain: str
+    content: bytes
+    position: int | None = None
+
+
+def part(name: bytes, data: bytes) -> bytes:
+    """One named part of a content: its name, 0x00, eight bytes of length, big-endian, and the data."""
+    return b"%b\0%b%b" % (name, len(data).to_bytes(8, "big"), data)
+
+
+def parts_of(content: bytes) -> Iterable[tuple[str, bytes]]:
+    """The (name, data) that ``content`` was made of."""
+    at = 0
+    while at < len(content):
+        end = content.index(b"\0", at)
+        start = end + 9
+        size = int.from_bytes(content[end + 1 : start], "big")
+        yield content[at:end].decode(), content[start : start + size]
+        at = start + size
+
+
+def with_position(content: bytes, position: int) -> bytes:
+    """``content`` of an event that has ``position`` among its tenant's."""
+    return content + part(b"position", str(position).encode())
+
+
+def commit(salt: bytes, content: bytes) -> bytes:
+    """The commitment to ``content``: 32 bytes that say nothing without ``salt``."""
+    return hmac.digest(salt, content, "sha256")
+
+
+def hash_of(tenant: str, index: int, kind: str, row_key: str, chain: str, previous: bytes, commitment: bytes) -> bytes:
+    """The leaf's hash in the tree."""
+    fields = (tenant.encode(), index.to_bytes(8, "big"), kind.encode(), row_key.encode(), chain.encode(), previous, commitment)
+    return leaf_hash(_HEAD + b"".join([len(field).to_bytes(4, "big") + field for field in fields]))
