@@ -20,9 +20,10 @@ settings.register_profile("explore", _PATIENT, max_examples=300)
 settings.load_profile("headrace")
 
 _ROOT = Path(__file__).parent
-_LONG = ("bench", "cases", "gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_processes.py")
-_LONG_CONTINUITY = ("workers/inference/continuity/test_properties.py", "workers/inference/continuity/test_share.py")
-_LONG_PATHS = tuple(_ROOT / path for path in (*_LONG, *_LONG_CONTINUITY))
+_LONG_GATEWAY = ("gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_processes.py")
+_LONG_INFERENCE = ("test_model.py", "continuity/test_properties.py", "continuity/test_share.py")
+_LONG = ("bench", "cases", "e2e", *_LONG_GATEWAY, *(f"workers/inference/{path}" for path in _LONG_INFERENCE))
+_LONG_PATHS = tuple(_ROOT / path for path in _LONG)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

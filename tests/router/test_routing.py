@@ -6,7 +6,7 @@ from collections import Counter
 from hashlib import blake2b
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router import ejection, workers
@@ -35,6 +35,7 @@ def now(monkeypatch):
     return moment
 
 
+@settings(max_examples=25)
 @given(st.integers(2, 9), st.integers(0, 8))
 def test_a_worker_more_or_less_moves_only_its_own_share(count, which):
     able = fleet(count)
