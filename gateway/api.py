@@ -18,6 +18,7 @@ from gateway.feedback import relay_feedback
 from gateway.fleet.learn import show
 from gateway.fleet.routes import add_fleet
 from gateway.headers import agent_headers, credential, header
+from gateway.ingest import add_ingest
 from gateway.metrics import merge
 from gateway.models import list_models, show_model
 from gateway.openapi import document
@@ -57,6 +58,7 @@ def create_api(gateway: Gateway) -> FastAPI:
     api = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     _add_calls(api, gateway)
     add_stored(api, gateway)
+    add_ingest(api, gateway)
     add_fleet(api, gateway, poller.register, poller.follow)
     _add_operations(api, gateway)
     _add_errors(api)

@@ -76,8 +76,8 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """``/s/<session>/…`` is the same path in that session."""
         if scope["type"] == "http" and scope["path"].startswith(_SESSION_PREFIX):
-            _, _, rest = scope["path"][len(_SESSION_PREFIX) :].partition("/")
-            scope = {**scope, "path": f"/{rest}"}
+            session, _, rest = scope["path"][len(_SESSION_PREFIX) :].partition("/")
+            scope = {**scope, "path": f"/{rest}", "session": session}
         await self._api(scope, receive, send)
 
 

@@ -35,6 +35,9 @@ _REQUESTS = {
 }
 
 
+_RECEIPTS: Schema = {"type": "array", "items": ref("Receipt")}
+
+
 def document(version: str) -> dict[str, Any]:
     """The OpenAPI 3.1 description of a gateway of ``version``."""
     paths: dict[str, Any] = {path: {"post": _hot(path)} for path in BY_PATH}
@@ -81,6 +84,7 @@ def _calls() -> dict[str, Any]:
         },
         "/v1/feedback": {"post": feedback},
         "/feedback": {"post": feedback},
+        "/v1/events": {"post": _ingest("Record events of other kinds", "EventBatch", record({"receipts": _RECEIPTS}, "receipts"))},
         "/v1/responses/{response_id}": {
             "get": _operation("A stored response", "agents", {200: _json(OBJECT)}, stored, response_id)
         },
@@ -88,6 +92,13 @@ def _calls() -> dict[str, Any]:
             "post": _operation("Cancel a stored response", "agents", {200: _json(OBJECT)}, stored, response_id)
         },
     }
+
+
+def _ingest(summary: str, request: str, answer: Schema) -> dict[str, Any]:
+    session = {"name": "x-headrace-session", "in": "header", "schema": {"type": "string", "maxLength": 128}}
+    return _operation(
+        summary, "agents", {200: _json(answer)}, (400, 401, 403, *_BODY_STATUSES, 500, 503), [session], request=request
+    )
 
 
 def _operations() -> dict[str, Any]:

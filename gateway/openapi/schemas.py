@@ -84,6 +84,14 @@ SCHEMAS: dict[str, Schema] = {
         },
         "target",
     ),
+    "EventBatch": record(
+        {"events": {"type": "array", "maxItems": 1000, "items": {**OBJECT, "description": "ATDP: `python -m atdp.schema`."}}},
+        "events",
+    ),
+    "Receipt": record(
+        {"event_id": STRING, "status": {"enum": ["stored", "duplicate", "refused"]}, "field": STRING, "reason": STRING},
+        "event_id", "status",
+    ),
     "NewWorker": record(
         {
             "url": {**STRING, "format": "uri", "description": "Base URL, such as http://10.0.0.7:30000."},

@@ -27,6 +27,9 @@ class FakeDataProxy:
     feedback_answer: tuple[int, bytes] = (200, b'{"reward_id":"r1","status":"stored"}')
     feedback: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     table_calls: list[str] = field(default_factory=list)
+    ingest_answer: tuple[int, bytes] = (200, b'{"receipts":[]}')
+    ingested: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    """(path, headers, body) of whatever came to be stored as events."""
 
     @asynccontextmanager
     async def serve(self, path: Path) -> AsyncIterator[None]:
@@ -42,6 +45,13 @@ class FakeDataProxy:
         async def feedback(request: Request) -> Response:
             self.feedback.append((dict(request.headers), await request.body()))
             status, body = self.feedback_answer
+            return Response(body, status, media_type="application/json")
+
+        @app.post("/v1/events")
+        @app.post("/v1/traces")
+        async def ingest(request: Request) -> Response:
+            self.ingested.append((request.url.path, dict(request.headers), await request.body()))
+            status, body = self.ingest_answer
             return Response(body, status, media_type="application/json")
 
         async with serve(app, unix_socket=path, lifespan="off"):
