@@ -3,8 +3,9 @@
 Computed in the drain before anything is masked, and keyed, so that they can be stored and say nothing.
 """
 
+import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +21,9 @@ _MESSAGES = b"conversation"
 
 def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterable[int]) -> dict[int, bytes]:
     """The digest of ``ids[:n]`` for each n of ``lengths`` that ``ids`` [N] is long enough for; one pass."""
-    data = ids.astype("<i4").tobytes()
+    if not len(ids):
+        return {}
+    data = memoryview(np.ascontiguousarray(ids, "<i4")).cast("B")
     rolling = digests.rolling(_TOKENS)
     found: dict[int, bytes] = {}
     done = 0
@@ -31,22 +34,34 @@ def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterab
     return found
 
 
-def conversation_digests(digests: KeyedDigests, messages: Sequence[Any]) -> list[bytes]:
-    """For each i the digest of ``messages[: i + 1]``, as a chat template reads them (see ``as_read``)."""
-    rolling = digests.rolling(_MESSAGES)
-    found = []
-    for message in messages:
-        data = as_read(message)
-        rolling.update(len(data).to_bytes(8, "little") + data)
-        found.append(rolling.copy().digest())
-    return found
+class Conversation:
+    """The digests of a conversation after each of its messages, as a chat template reads them (see ``as_read``); one pass."""
+
+    def __init__(self, digests: KeyedDigests, messages: Sequence[Any]) -> None:
+        self._states = [digests.rolling(_MESSAGES)]
+        for message in messages:
+            self._states.append(_read_on(self._states[-1], message))
+
+    def digest(self, length: int) -> bytes:
+        """That of the first ``length`` messages."""
+        return self._states[length].digest()
+
+    def ending_with(self, message: Any, length: int) -> bytes:
+        """That of the first ``length`` messages and ``message``."""
+        return _read_on(self._states[length], message).digest()
 
 
-def answered_prefixes(digests: KeyedDigests, messages: Sequence[Any]) -> list[bytes]:
-    """The digests of those beginnings of ``messages`` that end with an assistant's answer, longest first."""
-    found = conversation_digests(digests, messages)
-    is_answer = [isinstance(m, Mapping) and m.get("role") == "assistant" for m in messages]
-    return [digest for digest, answer in zip(found, is_answer, strict=True) if answer][::-1]
+def _read_on(state: "hashlib.blake2b", message: Any) -> "hashlib.blake2b":
+    state = state.copy()
+    data = as_read(message)
+    state.update(len(data).to_bytes(8, "little") + data)
+    return state
+
+
+def answered_prefixes(conversation: Conversation, messages: Sequence[Any]) -> list[bytes]:
+    """The digests of those beginnings of ``messages``, of ``conversation``, that end with an assistant's answer, longest first."""
+    ends = [i for i, message in enumerate(messages, 1) if isinstance(message, dict) and message.get("role") == "assistant"]
+    return [conversation.digest(length) for length in reversed(ends)]
 
 
 def as_read(message: Any) -> bytes:
@@ -55,32 +70,26 @@ def as_read(message: Any) -> bytes:
     Reasoning, in a field or in the text, names of fields, their order, white space around a text, how numbers are written, whether
     a text came whole or in parts do not count: agents change those when they echo a turn.
     """
-    if not isinstance(message, Mapping):
+    if not isinstance(message, dict):
         return _canonical(message)
-    calls, content = message.get("tool_calls"), _content(message.get("content"))
-    if message.get("role") == "assistant" and isinstance(content, str):
+    role, calls, content = message.get("role"), message.get("tool_calls"), _content(message.get("content"))
+    if role == "assistant" and isinstance(content, str) and content.startswith("<think>"):
         content = content[thought.end() :] if (thought := _THOUGHT.match(content)) else content
-    return _canonical(
-        [
-            message.get("role"),
-            content,
-            [_call(call) for call in calls] if isinstance(calls, list) else [],
-            message.get("tool_call_id") or "",
-        ]
-    )
+    read = [_call(call) for call in calls] if isinstance(calls, list) else []
+    return _canonical([role, content, read, message.get("tool_call_id") or ""])
 
 
 def _content(content: Any) -> Any:
     if isinstance(content, str):
         return content.strip()
-    if not isinstance(content, list) or not all(isinstance(p, Mapping) and isinstance(p.get("text"), str) for p in content):
+    if not isinstance(content, list) or not all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in content):
         return content or ""
     return "".join(part["text"] for part in content).strip()
 
 
 def _call(call: Any) -> Any:
-    function = call.get("function") if isinstance(call, Mapping) else None
-    if not isinstance(call, Mapping) or not isinstance(function, Mapping):
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(call, dict) or not isinstance(function, dict):
         return call
     arguments = function.get("arguments")
     if isinstance(arguments, str):

@@ -51,14 +51,14 @@ class ParsedExchange:
         """The messages, behind a mark of those that lie in the engine: another conversation's equal turns are not these."""
         return [{"role": "previous", "content": self.previous}, *self.messages] if self.previous else self.messages
 
-    def with_answer(self, message: dict[str, Any]) -> list[dict[str, Any]]:
-        """The conversation up to and with an answer, as an agent will echo it."""
+    def as_echoed(self, message: dict[str, Any]) -> tuple[dict[str, Any], int]:
+        """An answer as an agent will echo it, and how many messages of the conversation it follows."""
         before = self.conversation
         if not self.prefilled or not before or before[-1].get("role") != "assistant":
-            return [*before, message]
+            return message, len(before)
         begun, said = before[-1].get("content"), message.get("content")
         joined = begun + (said or "") if isinstance(begun, str) and isinstance(said, str | None) else said
-        return [*before[:-1], {**message, "content": joined}]
+        return {**message, "content": joined}, len(before) - 1
 
     @property
     def delivery(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from atdp.arrays import INT32
+from atdp.arrays import FLOAT32, INT32
 from atdp.events import TokenRecord
 from dataproxy.admit import AdmissionPolicy, Decision, Sample, decide
 from dataproxy.assemble.calls import NewCall
@@ -88,12 +88,12 @@ def _tokens(parsed: ParsedExchange, redacted: RedactedExchange, identity: Identi
             continue  # no token at all
         record = TokenRecord(
             choice=sampled.choice,
-            prompt_ids=redacted.prompt_ids.astype(INT32).tobytes(),
-            output_ids=output.astype(INT32).tobytes(),
-            logprobs=np.where(altered != 0, 0, sampled.logprobs).astype("<f4").tobytes(),
-            versions=sampled.versions.astype(INT32).tobytes(),
-            prompt_altered=redacted.prompt_altered.astype(np.uint8).tobytes(),
-            output_altered=altered.astype(np.uint8).tobytes(),
+            prompt_ids=redacted.prompt_ids.astype(INT32, copy=False).tobytes(),
+            output_ids=output.astype(INT32, copy=False).tobytes(),
+            logprobs=np.where(altered != 0, FLOAT32.type(0), sampled.logprobs).astype(FLOAT32, copy=False).tobytes(),
+            versions=sampled.versions.astype(INT32, copy=False).tobytes(),
+            prompt_altered=redacted.prompt_altered.astype(np.uint8, copy=False).tobytes(),
+            output_altered=altered.astype(np.uint8, copy=False).tobytes(),
             finish_reason=sampled.finish_reason,
             tokenizer=tokenizer,
         )

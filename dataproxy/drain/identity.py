@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dataproxy.assemble.borders import answered_prefixes, conversation_digests, token_digests
+from dataproxy.assemble.borders import Conversation, answered_prefixes, token_digests
 from dataproxy.digests import KeyedDigests
 from dataproxy.drain.exchange import ParsedExchange
 
@@ -44,15 +44,17 @@ class Identity:
 def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
     """The identity of an exchange."""
     raw, user = parsed.raw.request, parsed.user
+    messages = parsed.conversation
+    conversation = Conversation(digests, messages)
     retries = [raw.headers.get(name, "0") for name in _RETRY_HEADERS]
     return Identity(
         subject=digests.of(b"subject", user.encode()).hex() if user else "",
         harness=digests.of(b"harness", _encoder.encode(_harness(parsed))).hex(),
         request_digest=digests.of(b"request", raw.body),
         is_retry=any(value not in ("", "0") for value in retries),
-        prefixes=answered_prefixes(digests, parsed.conversation),
+        prefixes=answered_prefixes(conversation, messages),
         token_prefixes=_token_prefixes(parsed, digests),
-        ends=_ends(parsed, digests),
+        ends=_ends(parsed, conversation),
         borders=_borders(parsed, digests),
     )
 
@@ -63,12 +65,13 @@ def _harness(parsed: ParsedExchange) -> list[Any]:
     return [system, {common: parsed.request[name] for name, common in _HARNESS_FIELDS.items() if name in parsed.request}]
 
 
-def _ends(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, bytes]:
+def _ends(parsed: ParsedExchange, conversation: Conversation) -> dict[int, bytes]:
     ends = {}
     choices = parsed.answer.get("choices")
     for choice in choices if isinstance(choices, list) else []:
         if isinstance(choice, dict) and isinstance(choice.get("message"), dict):
-            ends[int(choice.get("index", 0))] = conversation_digests(digests, parsed.with_answer(choice["message"]))[-1]
+            message, length = parsed.as_echoed(choice["message"])
+            ends[int(choice.get("index", 0))] = conversation.ending_with(message, length)
     return ends
 
 
@@ -82,7 +85,8 @@ def _token_prefixes(parsed: ParsedExchange, digests: KeyedDigests) -> list[bytes
     if not ended:
         return []
     prompt = parsed.tokens[0].prompt_ids
-    lengths = (np.flatnonzero(np.isin(prompt, list(ended))) + 1)[-_MOST_TURNS:]
+    is_end = prompt == ended.pop() if len(ended) == 1 else np.isin(prompt, list(ended))
+    lengths = (np.flatnonzero(is_end) + 1)[-_MOST_TURNS:]
     found = token_digests(digests, prompt, lengths.tolist())
     return [found[length] for length in sorted(found, reverse=True)]
 

@@ -26,15 +26,21 @@ class _Contents:
 
     def __init__(self, digests: KeyedDigests, spans: list[Span]) -> None:
         self._digests = digests
-        self.left = spans
+        self._spans: dict[str, list[Span]] = {}
+        for span in spans:
+            self._spans.setdefault(_holder(span.path), []).append(span)
         self.found: list[Content] = []
+
+    @property
+    def left(self) -> list[Span]:
+        """The spans that no content has taken."""
+        return [span for spans in self._spans.values() for span in spans]
 
     def add(self, value: Any, path: str) -> str:
         """Keep ``value``, which stands at JSON pointer ``path``; gives its name."""
         data = msgspec.json.encode(value)
         digest = self._digests.of(b"content", data)
-        mine = [span for span in self.left if _below(span.path, path)]
-        self.left = [span for span in self.left if not _below(span.path, path)] if mine else self.left
+        mine = self._spans.pop(path, ())
         spans = [msgspec.structs.replace(span, path=span.path[len(path) :]) for span in mine]
         self.found.append(Content(digest, data, spans))
         return digest.hex()
@@ -150,5 +156,7 @@ def _counts(usage: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in usage.items() if isinstance(value, int | float)}
 
 
-def _below(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
+def _holder(path: str) -> str:
+    """The content that a span at ``path`` lies in, if what stands there becomes one."""
+    parts = path.split("/", 5)
+    return "/".join(parts[: 3 if parts[1:3] == ["request", "tools"] else 5 if parts[1:3] == ["response", "choices"] else 4])

@@ -15,14 +15,16 @@ from dataproxy.drain.dialects import Dialect, chat, completions, messages
 
 _FIELDS = rb'(?:"\w+":(?:null|true|false|-?\d+|"[\w-]*"),)*'
 _CHAT_TEXT = rb'"delta":\{%b(?:"(?:content|reasoning_content|reasoning)"|"tool_calls":\[\{%b"function":\{%b"arguments"):"'
+_BLOCK_TEXT = rb'"delta":\{"type":"(?:text_delta","text|thinking_delta","thinking|input_json_delta","partial_json)":"'
 _PIECES: Final[Mapping[Dialect, re.Pattern[bytes]]] = MappingProxyType(
     {
         chat: re.compile(_CHAT_TEXT % (_FIELDS, _FIELDS, _FIELDS)),
         completions: re.compile(rb'"choices":\[\{%b"text":"' % _FIELDS),
-        messages: re.compile(rb'"delta":\{"type":"(?:text_delta","text|thinking_delta","thinking|input_json_delta","partial_json)":"'),
+        messages: re.compile(_BLOCK_TEXT),
     }
 )
-_INSIDE: Final = re.compile(rb'(?:[^"\\]|\\.)*')
+_INSIDE: Final = re.compile(rb'(?:[^"\\]+|\\.)*+')
+"""Of a JSON string. A backslash before a line feed is none of it."""
 
 
 def parsed_events(dialect: Dialect, data: Iterable[bytes]) -> Iterator[dict[str, Any] | bytes]:
@@ -31,15 +33,15 @@ def parsed_events(dialect: Dialect, data: Iterable[bytes]) -> Iterator[dict[str,
     run: list[bytes] = []
     head = tail = b""
     for event in data:
-        if head and event.startswith(head) and event.endswith(tail) and _is_text(event, len(head), len(event) - len(tail)):
+        if head and event.startswith(head) and event.endswith(tail):
             run.append(event)
             continue
-        yield from _parsed(run, head, tail)
+        yield from _parsed(run, len(head), len(tail))
         run, head = [event], b""
         if piece is not None and (found := piece.search(event)) is not None:
             end = _text_end(event, found.end())
             head, tail = event[: found.end()], event[end:]
-    yield from _parsed(run, head, tail)
+    yield from _parsed(run, len(head), len(tail))
 
 
 def _text_end(event: bytes, start: int) -> int:
@@ -47,17 +49,15 @@ def _text_end(event: bytes, start: int) -> int:
     return inside.end() if inside is not None else start
 
 
-def _is_text(event: bytes, start: int, end: int) -> bool:
-    return start <= end and _INSIDE.fullmatch(event, start, end) is not None
-
-
-def _parsed(run: list[bytes], head: bytes, tail: bytes) -> Iterator[dict[str, Any] | bytes]:
-    if len(run) > 1:
-        texts = [event[len(head) : len(event) - len(tail)] for event in run]
-        joined = _decoded(head + b"".join(texts) + tail)
-        if not isinstance(joined, bytes):
-            yield joined
-            return
+def _parsed(run: list[bytes], head: int, tail: int) -> Iterator[dict[str, Any] | bytes]:
+    """``run`` as one event, if what is between ``head`` and ``tail`` bytes of each is the inside of a JSON string."""
+    if len(run) > 1 and min(map(len, run)) >= head + tail:
+        texts = b"\n".join([event[head : len(event) - tail] for event in run])  # no text has a raw line feed
+        if _INSIDE.fullmatch(texts):
+            joined = _decoded(run[0][:head] + texts.replace(b"\n", b"") + run[0][len(run[0]) - tail :])
+            if not isinstance(joined, bytes):
+                yield joined
+                return
     for event in run:
         decoded = _decoded(event)
         if isinstance(decoded, dict | bytes):
