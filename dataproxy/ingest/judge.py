@@ -82,7 +82,8 @@ def _check(event: Event, sender: Sender) -> None:
     if _MINTED.fullmatch(event.event_id):
         message = "event_id: 32 hex digits are the gateway's own ids; send a UUID with its dashes, or a name of your own"
         raise InvalidEvent(message, "event_id")
-    if not event.event_id.isprintable():
-        raise InvalidEvent("event_id: must be printable", "event_id")
+    for name in ("event_id", "session_id", "trajectory_id", "parent_id", "agent"):
+        if not (getattr(event, name) or "").isprintable():
+            raise InvalidEvent(f"{name}: must be printable", name)
     if "tokens" in event.a:
         raise InvalidEvent("a.tokens: exact tokens come from the engine alone, at the gateway", "a.tokens")
