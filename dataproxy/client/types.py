@@ -30,6 +30,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     """One key as the gateway's cache needs it: ``key_hash`` is the SHA-256 (hex) of the whole key, which is not kept.
 
     ``limits`` is None for a key without any, and holds ``used_tokens`` with a budget only: so the table changes seldom.
+    ``unrecorded``: where a call of it cannot be recorded, it is served all the same.
     """
 
     key_hash: str
@@ -42,6 +43,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     revoked: bool
     expires_us: int | None
     limits: KeyLimits | None = None
+    unrecorded: bool = False
 
 
 class NewKey(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ class KeyInfo(msgspec.Struct, frozen=True):
 
 
 class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Consent to record and to train, for a tenant or one agent of it ("": all agents).
+    """Consent to record and to train, for a tenant, one agent of it ("": all agents), or one session of that agent ("": all).
 
     The latest row of the narrowest scope holds.
     """
@@ -88,6 +90,35 @@ class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     agent: str = ""
     created_us: int = 0
+    session_id: str = ""
+
+
+class RecordingPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Whether a tenant's calls are served, ``unrecorded``, while they cannot be recorded; else they are refused.
+
+    The latest holds.
+    """
+
+    tenant: str
+    unrecorded: bool
+    reason: str
+    created_us: int = 0
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """``num_calls`` of one key between ``first_us`` and ``last_us`` were served and not recorded, for ``reason``.
+
+    Made by gateways.
+    """
+
+    gap_id: str
+    tenant: str
+    agent: str
+    key_id: str
+    reason: str
+    num_calls: int
+    first_us: int
+    last_us: int
 
 
 class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -3,13 +3,14 @@
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from dataproxy.capture.records import RequestHalf, ResponseHalf
 from dataproxy.capture.sealing import seal, unseal
 from dataproxy.drain.exchange import RawExchange
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.compression import compress, decompress
-from dataproxy.store.dialect import insert_new
+from dataproxy.store.dialect import insert_all
 from dataproxy.store.schema import quarantine
 
 
@@ -49,7 +50,11 @@ def open_quarantined(private_key: bytes, tenant: str, event_id: str, sealed: byt
 
 def insert_quarantined(connection: Connection, rows: list[dict[str, Any]]) -> None:
     """Keep ``rows``; one that is there already stays."""
-    insert_new(connection, quarantine, rows)
+    ids = [row["event_id"] for row in rows]
+    known = set(connection.execute(select(quarantine.c.event_id).where(quarantine.c.event_id.in_(ids))).scalars()) if ids else set()
+    fresh = list({row["event_id"]: row for row in rows if row["event_id"] not in known}.values())
+    insert_all(connection, quarantine, fresh)
+    append_rows(connection, quarantine, fresh)
 
 
 def _context(tenant: str, event_id: str) -> bytes:

@@ -16,7 +16,9 @@ from dataproxy.client.types import LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
 from dataproxy.lease.candidates import Terms, count_left_out, find_candidates, terms_of
 from dataproxy.lease.samples import build_samples
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.consents import ConsentBook
+from dataproxy.store.dialect import insert_all
 from dataproxy.store.schema import lease, lease_item, training_use, trajectory
 
 
@@ -48,7 +50,7 @@ def _collect(connection: Connection, terms: Terms, wanted: int) -> tuple[list[Tr
     skipped: dict[str, int] = {}
     candidates = find_candidates(connection, terms)
     while len(samples) < wanted and (chunk := list(islice(candidates, wanted - len(samples)))):
-        allowed = [item for item in chunk if consents.may_train(item.tenant, item.agent)]
+        allowed = [item for item in chunk if consents.may_train(item.tenant, item.agent, item.session_id)]
         built, reasons = build_samples(connection, allowed, terms.oldest_version)
         samples.extend(built)
         if len(allowed) < len(chunk):
@@ -120,16 +122,19 @@ def _record_use(connection: Connection, lease_id: str, ack: LeaseAck, now_us: in
         raise Refused(f"lease {lease_id} does not hold {foreign[0]}; ack each lease with its own trajectories")
     used = select(training_use.c.trajectory_id).where(training_use.c.version == ack.version)
     known = set(connection.execute(used).scalars())
+    uses = []
     for trajectory_id in dict.fromkeys(ack.trained):
         if trajectory_id in known:
             continue
         tenant = tenants[trajectory_id]
         use = {"tenant": tenant, "trajectory_id": trajectory_id, "version": ack.version}
-        connection.execute(training_use.insert().values(**use, lease_id=lease_id, used_us=now_us))
+        uses.append(use | {"lease_id": lease_id, "used_us": now_us})
         where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id == trajectory_id)
         connection.execute(update(trajectory).where(*where).values(times_trained=trajectory.c.times_trained + 1))
         item = (lease_item.c.lease_id == lease_id, lease_item.c.trajectory_id == trajectory_id)
         connection.execute(update(lease_item).where(*item).values(outcome="trained"))
+    insert_all(connection, training_use, uses)
+    append_rows(connection, training_use, uses)
 
 
 def _state(connection: Connection, holder: str, lease_id: str) -> str:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, and_, func, select, text, update
+from sqlalchemy import Connection, Select, and_, bindparam, func, select, text, update
 
 from dataproxy.ledger.leaf import FIRST, SALT_SIZE, Leaf, commit, hash_of, with_position
 from dataproxy.ledger.merkle import Frontier
@@ -47,8 +47,7 @@ def lock_logs(connection: Connection, tenants: Iterable[str]) -> None:
 
 def read_head(connection: Connection, tenant: str, lock: bool = False) -> Head | None:
     """The head of ``tenant``'s log, None before its first leaf; ``lock`` keeps other writers out until the transaction ends."""
-    query = select(log_head).where(log_head.c.tenant == tenant)
-    row = connection.execute(query.with_for_update() if lock else query).first()
+    row = connection.execute(_LOCKED_HEAD if lock else _HEAD, {"owner": tenant}).first()
     return Head(Frontier.decode(row.size, row.frontier), row.base_position) if row is not None else None
 
 
@@ -73,23 +72,33 @@ def _append(connection: Connection, tenant: str, leaves: list[Leaf]) -> None:
         frontier.push(hashed)
         if leaf.chain:
             chains[leaf.chain] = hashed
-        row = {"tenant": tenant, "leaf_index": index, "kind": leaf.kind, "row_key": leaf.row_key, "chain": leaf.chain}
-        rows.append(row | {"previous": previous, "commitment": commitment, "leaf_hash": hashed})
-        salt_rows.append({"tenant": tenant, "leaf_index": index, "salt": salt})
+        named = {"tenant": tenant, "leaf_index": index}
+        row = {"kind": leaf.kind, "row_key": leaf.row_key, "chain": leaf.chain, "previous": previous}
+        rows.append(named | row | {"commitment": commitment, "leaf_hash": hashed})
+        salt_rows.append(named | {"salt": salt})
     insert_all(connection, log_leaf, rows)
     insert_all(connection, log_salt, salt_rows)
-    grown = update(log_head).where(log_head.c.tenant == tenant)
-    connection.execute(grown.values(size=frontier.size, frontier=frontier.encode()))
+    connection.execute(_GROWN, {"owner": tenant, "size": frontier.size, "frontier": frontier.encode()})
 
 
 def _ends_of_chains(connection: Connection, tenant: str, chains: Iterable[str]) -> dict[str, bytes]:
     """Chain → the hash of its last leaf."""
     names, found = sorted(chains), {}
     for start in range(0, len(names), _CHUNK):
-        where = (log_leaf.c.tenant == tenant, log_leaf.c.chain.in_(names[start : start + _CHUNK]), text("chain <> ''"))
-        last = select(log_leaf.c.chain, func.max(log_leaf.c.leaf_index).label("last")).where(*where).group_by(log_leaf.c.chain)
-        ends = last.subquery()
-        same = and_(log_leaf.c.tenant == tenant, log_leaf.c.leaf_index == ends.c.last)
-        for row in connection.execute(select(ends.c.chain, log_leaf.c.leaf_hash).join(log_leaf, same)):
+        for row in connection.execute(_ENDS, {"owner": tenant, "names": names[start : start + _CHUNK]}):
             found[row.chain] = row.leaf_hash
     return found
+
+
+def _query_of_ends() -> Select[tuple[str, bytes]]:
+    mine = (log_leaf.c.tenant == bindparam("owner"), log_leaf.c.chain.in_(bindparam("names", expanding=True)), text("chain <> ''"))
+    last = select(log_leaf.c.chain, func.max(log_leaf.c.leaf_index).label("last")).where(*mine).group_by(log_leaf.c.chain)
+    ends = last.subquery()
+    same = and_(log_leaf.c.tenant == bindparam("owner"), log_leaf.c.leaf_index == ends.c.last)
+    return select(ends.c.chain, log_leaf.c.leaf_hash).join(log_leaf, same)
+
+
+_HEAD = select(log_head).where(log_head.c.tenant == bindparam("owner"))
+_LOCKED_HEAD = _HEAD.with_for_update()
+_ENDS = _query_of_ends()
+_GROWN = update(log_head).where(log_head.c.tenant == bindparam("owner"))

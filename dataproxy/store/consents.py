@@ -6,6 +6,7 @@ from sqlalchemy import Connection, select
 
 from atdp.ids import new_event_id
 from dataproxy.client.types import Consent
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.schema import consent
 
 
@@ -14,7 +15,7 @@ class ConsentBook:
 
     def __init__(self, rows: Iterable[Consent]) -> None:
         """``rows`` oldest first."""
-        self._latest = {(row.tenant, row.agent): row for row in rows}
+        self._latest = {(row.tenant, row.agent, row.session_id): row for row in rows}
 
     @classmethod
     def read(cls, connection: Connection) -> "ConsentBook":
@@ -26,13 +27,13 @@ class ConsentBook:
         row = self._holding(tenant, agent)
         return row is not None and row.recording
 
-    def may_train(self, tenant: str, agent: str) -> bool:
-        """Whether what was recorded of ``agent`` may train a policy."""
-        row = self._holding(tenant, agent)
+    def may_train(self, tenant: str, agent: str, session_id: str = "") -> bool:
+        """Whether what was recorded of ``agent`` in ``session_id`` may train a policy."""
+        row = self._latest.get((tenant, agent, session_id)) or self._holding(tenant, agent)
         return row is not None and row.recording and row.training
 
     def _holding(self, tenant: str, agent: str) -> Consent | None:
-        return self._latest.get((tenant, agent)) or self._latest.get((tenant, ""))
+        return self._latest.get((tenant, agent, "")) or self._latest.get((tenant, "", ""))
 
 
 def list_consents(connection: Connection, tenant: str | None) -> list[Consent]:
@@ -41,7 +42,8 @@ def list_consents(connection: Connection, tenant: str | None) -> list[Consent]:
     if tenant is not None:
         query = query.where(consent.c.tenant == tenant)
     return [
-        Consent(row.tenant, row.recording, row.training, row.reason, row.agent, row.created_us) for row in connection.execute(query)
+        Consent(row.tenant, row.recording, row.training, row.reason, row.agent, row.created_us, row.session_id)
+        for row in connection.execute(query)
     ]
 
 
@@ -51,6 +53,7 @@ def add_consent(connection: Connection, item: Consent, key_id: str) -> None:
         "tenant": item.tenant,
         "consent_id": new_event_id(),
         "agent": item.agent,
+        "session_id": item.session_id,
         "recording": item.recording,
         "training": item.training,
         "reason": item.reason,
@@ -58,3 +61,4 @@ def add_consent(connection: Connection, item: Consent, key_id: str) -> None:
         "created_us": item.created_us,
     }
     connection.execute(consent.insert().values(row))
+    append_rows(connection, consent, [row])

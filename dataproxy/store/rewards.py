@@ -8,6 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, select, update
 
 from atdp.rewards import Reward, Source, TargetKind
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.schema import reward, trajectory
 
 
@@ -33,7 +34,9 @@ class RewardRow(msgspec.Struct, frozen=True):
 
 def insert_reward(connection: Connection, row: RewardRow) -> None:
     """Store ``row``; a value opens its trajectory for training."""
-    connection.execute(reward.insert().values(msgspec.structs.asdict(row)))
+    stored = msgspec.structs.asdict(row)
+    connection.execute(reward.insert().values(stored))
+    append_rows(connection, reward, [stored])
     if row.value is not None:
         where = (trajectory.c.tenant == row.tenant, trajectory.c.trajectory_id == row.trajectory_id)
         connection.execute(update(trajectory).where(*where).values(num_rewards=trajectory.c.num_rewards + 1))

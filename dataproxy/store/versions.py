@@ -6,7 +6,8 @@ from sqlalchemy import Connection, func, select
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
 from dataproxy.errors import NotFound
-from dataproxy.store.dialect import insert_new, upsert
+from dataproxy.ledger.rows import append_rows
+from dataproxy.store.dialect import insert_all, upsert
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.schema import batch, policy_version, policy_version_state
 
@@ -36,7 +37,9 @@ def _write(connection: Connection, version: PolicyVersion, key_id: str, now_us: 
     if before != version.state:
         position = (connection.execute(select(func.max(policy_version_state.c.position))).scalar() or 0) + 1
         history = {"tenant": OPERATOR, "position": position, "version": version.version, "state": version.state}
-        connection.execute(policy_version_state.insert().values(**history, key_id=key_id, changed_us=now_us))
+        stored = history | {"key_id": key_id, "changed_us": now_us}
+        connection.execute(policy_version_state.insert().values(stored))
+        append_rows(connection, policy_version_state, [stored])
 
 
 def list_versions(connection: Connection) -> list[PolicyVersion]:
@@ -79,7 +82,9 @@ def store_batch(connection: Connection, manifest: BatchManifest) -> None:
         "created_us": manifest.created_us,
         "body": msgspec.json.encode(manifest),
     }
-    insert_new(connection, batch, [row])
+    if connection.execute(select(batch.c.batch_id).where(batch.c.batch_id == manifest.batch_id)).first() is None:
+        insert_all(connection, batch, [row])
+        append_rows(connection, batch, [row])
 
 
 def get_batch(connection: Connection, batch_id: str) -> BatchManifest:

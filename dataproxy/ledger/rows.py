@@ -1,0 +1,67 @@
+"""Which tables are in the log, and how a row of each is named there.
+
+Events carry what hangs on them: spans, decisions, tokens, contents that they were first to store. A content that outlived its event
+has a leaf of its own. An erasure carries what it left. Every other row stands alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Table
+
+from dataproxy.ledger.content import row_content
+from dataproxy.ledger.leaf import Leaf
+from dataproxy.ledger.log import append
+from dataproxy.store.schema import (
+    batch,
+    consent,
+    legal_hold,
+    policy_version_state,
+    quarantine,
+    recording_policy,
+    retention_policy,
+    reward,
+    training_use,
+)
+
+
+@dataclass(slots=True, frozen=True)
+class Plain:
+    """A table whose rows stand alone: the columns that name a row inside its tenant, and the one that names its chain."""
+
+    table: Table
+    key: tuple[str, ...]
+    chain: str | None = None
+
+
+PLAIN = {
+    kind.table.name: kind
+    for kind in (
+        Plain(reward, ("reward_id",), "trajectory_id"),
+        Plain(consent, ("consent_id",)),
+        Plain(training_use, ("trajectory_id", "version"), "trajectory_id"),
+        Plain(batch, ("batch_id",)),
+        Plain(policy_version_state, ("position",)),
+        Plain(quarantine, ("event_id",)),
+        Plain(legal_hold, ("hold_id", "action")),
+        Plain(retention_policy, ("policy_id",)),
+        Plain(recording_policy, ("policy_id",)),
+    )
+}
+
+
+def append_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Put ``rows`` of a plain table, stored in this transaction, in their tenants' logs."""
+    kind = PLAIN[table.name]
+    append(connection, [_leaf(kind, row) for row in rows])
+
+
+def key_of(kind: Plain, row: Mapping[str, Any]) -> str:
+    """The row's name in the log."""
+    return "/".join(str(row[column]) for column in kind.key)
+
+
+def _leaf(kind: Plain, row: Mapping[str, Any]) -> Leaf:
+    chain = row[kind.chain] if kind.chain is not None else ""
+    return Leaf(row["tenant"], kind.table.name, key_of(kind, row), chain, row_content(kind.table, row))
