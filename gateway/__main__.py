@@ -96,7 +96,14 @@ def spare_the_collector() -> None:
 def open_journal(settings: Settings) -> Journal:
     """The journal in the data directory, sealed to the data proxy's public key."""
     public_key = KeyFiles(settings.config_dir.expanduser()).journal_public()
-    return Journal.open(settings.data_dir.expanduser() / "journal", public_key)
+    return Journal.open(
+        settings.data_dir.expanduser() / "journal",
+        public_key,
+        settings.journal_durability,
+        max_segment_bytes=settings.journal_segment_bytes,
+        max_segment_age_s=settings.journal_segment_age_s,
+        min_free_bytes=settings.journal_min_free_bytes,
+    )
 
 
 def server_config(app: App, settings: Settings) -> uvicorn.Config:

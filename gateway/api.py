@@ -23,7 +23,7 @@ from gateway.metrics import merge
 from gateway.models import list_models, show_model
 from gateway.openapi import document
 from gateway.peers import OWN, metrics_of_peers
-from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, first_round, repeat, sweep
+from gateway.polling import POLL_S, SWEEP_S, KeyPoller, WorkerPoller, first_round, repeat, sweep, tell_gaps
 from gateway.spans import FLUSH_S
 from gateway.state import Gateway
 from gateway.stop import stop_calls
@@ -39,7 +39,7 @@ def create_api(gateway: Gateway) -> FastAPI:
         keys = KeyPoller(gateway)
         await first_round((keys, poller), gateway.settings.control_timeout_s)
         async with asyncio.TaskGroup() as group:
-            actions = ((keys, POLL_S), (poller, POLL_S), (lambda: sweep(gateway), SWEEP_S))
+            actions = ((keys, POLL_S), (poller, POLL_S), (lambda: tell_gaps(gateway), POLL_S), (lambda: sweep(gateway), SWEEP_S))
             tasks = [group.create_task(repeat(action, interval_s)) for action, interval_s in actions]
             if (spans := gateway.spans) is not None:
                 tasks.append(group.create_task(repeat(lambda: spans.flush(gateway.pool), FLUSH_S)))
@@ -49,6 +49,7 @@ def create_api(gateway: Gateway) -> FastAPI:
                 for task in tasks:
                     task.cancel()
         await stop_calls(gateway)
+        await tell_gaps(gateway)
         if spans is not None:
             await spans.flush(gateway.pool)
         gateway.pool.close()
@@ -101,6 +102,7 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
     async def ready() -> Response:
         state = {
             "keys_loaded": gateway.keys.loaded,
+            "journal": gateway.journal.failure or "ok",
             "workers": {worker.url: worker.health.name.lower() for worker in gateway.workers},
             "models": sorted({model for worker in gateway.workers for model in worker.models}),
         }
@@ -112,6 +114,8 @@ def _add_operations(api: FastAPI, gateway: Gateway) -> None:
         for worker in gateway.workers:
             show(gateway.metrics, worker, time.monotonic())
         gateway.metrics.set("headrace_gateway_key_table_age_seconds", gateway.keys.age_s)
+        gateway.metrics.set("headrace_gateway_journal_failed", gateway.journal.failure is not None)
+        gateway.metrics.set("headrace_gateway_unrecorded_calls_total", gateway.gaps.num_calls)
         text = gateway.metrics.render(gateway.process, engines=process != OWN)
         if gateway.process and process != OWN:
             text = merge([text, *await metrics_of_peers(gateway)])

@@ -9,6 +9,7 @@ from dataproxy.capture.errors import JournalError, JournalFailed, JournalFull
 from dataproxy.capture.records import Delivery, RequestHalf, ResponseHalf
 from gateway.call import Call
 from gateway.errors import Refused
+from gateway.gaps import Gaps
 
 log = logging.getLogger(__name__)
 
@@ -28,21 +29,26 @@ class ExchangeJournal(Protocol):
     def close(self) -> None:
         """Flush."""
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing more can be promised; None while all is well."""
+
 
 class Exchange:
     """Recording of one call. ``begin`` may refuse it; ``finish`` does its work once."""
 
-    __slots__ = ("_call", "_delivery", "_journal", "_sent", "_then")
+    __slots__ = ("_call", "_delivery", "_gaps", "_journal", "_sent", "_then")
 
-    def __init__(self, call: Call, journal: ExchangeJournal) -> None:
+    def __init__(self, call: Call, journal: ExchangeJournal, gaps: Gaps) -> None:
         self._call = call
         self._journal = journal
+        self._gaps = gaps
         self._sent: list[bytes] = []
         self._then: Then | None = None
         self._delivery: Delivery = "aborted"
 
-    def begin(self) -> None:
-        """Hand the request half over.
+    def begin(self) -> bool:
+        """Hand the request half over; whether the call is recorded.
 
         Raises:
             Refused: 503, the journal takes nothing and this tenant's calls must be recorded.
@@ -50,10 +56,22 @@ class Exchange:
         try:
             self._journal.begin(self._call.request_half())
         except JournalFull as error:
+            if self._may_go_unrecorded("journal_full"):
+                return False
             raise Refused(503, "journal_full", "the journal is full; try again shortly", retry_after_s=5) from error
         except JournalError as error:
+            if self._may_go_unrecorded("journal_failed"):
+                return False
             log.error("journal failed event=%s", self._call.event_id)
             raise journal_refusal() from error
+        return True
+
+    def _may_go_unrecorded(self, reason: str) -> bool:
+        """Whether the tenant wants it so; then the gap is counted."""
+        identity = self._call.identity
+        if identity.unrecorded:
+            self._gaps.count(identity, reason)
+        return identity.unrecorded
 
     def sent(self, data: bytes) -> None:
         """``data`` goes to the agent now."""
@@ -88,7 +106,7 @@ class Exchange:
         assert then is not None
         if failure is not None:
             log.error("journal failed event=%s", self._call.event_id)
-            then(journal_refusal())
+            then(None if self._may_go_unrecorded("journal_failed") else journal_refusal())
             return
         if self._delivery == "complete":
             faults.point("gateway.after_commit")

@@ -41,6 +41,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     revoked: bool
     expires_us: int | None
     limits: KeyLimits | None = None
+    unrecorded: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,6 +60,8 @@ class Identity:
     expires_us: int | None
     cache_salt: bytes
     limits: KeyLimits | None = None
+    unrecorded: bool = False
+    """Whether the tenant is served even while its calls cannot be recorded."""
 
     def may_use(self, model: str) -> bool:
         """Whether the key is good for ``model``."""
@@ -105,7 +108,9 @@ class KeyTable:
     def _identity(self, row: KeyRow) -> Identity:
         salt = hmac.digest(self._secret, b"cache-salt\0" + row.tenant.encode(), hashlib.sha256).hex()[:32].encode()
         models = frozenset(row.models)
-        return Identity(row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt, row.limits)
+        return Identity(
+            row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt, row.limits, row.unrecorded
+        )
 
     async def caller(self, authorization: bytes) -> Identity:
         """The holder of the bearer key in ``authorization``, who may use models.

@@ -18,6 +18,8 @@ _HELP = {
     "headrace_gateway_worker_draining": ("gauge", "1 while a worker gets no new sessions."),
     "headrace_gateway_worker_ejected": ("gauge", "1 while a worker is left out for its failures."),
     "headrace_gateway_key_table_age_seconds": ("gauge", "Seconds since the key table was last confirmed."),
+    "headrace_gateway_journal_failed": ("gauge", "1 once the journal cannot be written: restart this process."),
+    "headrace_gateway_unrecorded_calls_total": ("counter", "Calls served though they could not be recorded."),
     "headrace_engine_weight_version": ("gauge", "1 for the version that each engine serves."),
     "headrace_engine_aborted_total": ("counter", "Requests that the engine aborted, as it tells."),
     "headrace_engine_turns_extended_total": ("counter", "Turns whose prompt extended an earlier one by ids, as the engine tells."),

@@ -61,6 +61,11 @@ class KeyPoller:
             self._failing = False
 
 
+async def tell_gaps(gateway: Gateway) -> None:
+    """Tell the data proxy of calls that went unrecorded."""
+    await gateway.gaps.tell(gateway.pool, gateway.dataproxy, gateway.gateway_key, gateway.settings.control_timeout_s)
+
+
 class WorkerPoller:
     """Keeps each worker's health and models. Only several failures in a row take one down: a busy engine is slow to answer."""
 

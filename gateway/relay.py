@@ -65,7 +65,7 @@ class Relay:
         self._call = call
         self._agent = agent
         self._ticket = ticket
-        self._exchange = Exchange(call, gateway.journal) if call.recorded else None
+        self._exchange = Exchange(call, gateway.journal, gateway.gaps) if call.recorded else None
         self._untried = iter(call.workers)
 
     def start(self) -> None:
@@ -74,8 +74,8 @@ class Relay:
         Raises:
             Refused: the journal does not take the call; nothing was sent.
         """
-        if self._exchange is not None:
-            self._exchange.begin()
+        if self._exchange is not None and not self._exchange.begin():
+            self._exchange = None
         self._gateway.running.add(self)
         self._ask_next()
 

@@ -44,6 +44,14 @@ class Settings(BaseSettings):
     """Holds the journal and the data proxy's socket."""
     config_dir: Path = Path("~/.config/headrace")
     """Holds the key files."""
+    journal_durability: Literal["strict", "relaxed"] = "strict"
+    """strict: an answer's end waits for the disk. relaxed: it survives a crash of the process, not a loss of power."""
+    journal_segment_bytes: int = Field(64 << 20, ge=4096)
+    """Size at which the journal begins a new segment, under a new key."""
+    journal_segment_age_s: Seconds = 600.0
+    """Age at which it does."""
+    journal_min_free_bytes: int = Field(64 << 20, ge=0)
+    """Free space of the journal's disk below which no recorded call is let in."""
     max_body_bytes: int = Field(16 << 20, gt=0)
     """Largest request body, after decompression; beyond it 413."""
     body_timeout_s: Seconds = 30.0

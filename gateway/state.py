@@ -7,6 +7,7 @@ from typing import Protocol
 
 from gateway.admission import Admission
 from gateway.exchange import ExchangeJournal
+from gateway.gaps import Gaps
 from gateway.keys import KeyTable
 from gateway.metrics import Metrics
 from gateway.sessions import SessionNamer
@@ -59,6 +60,7 @@ class Gateway:
     process: str = ""
     """This process's number where several serve one port."""
     metrics: Metrics = field(default_factory=Metrics)
+    gaps: Gaps = field(default_factory=Gaps)
     moved: dict[str, str] = field(default_factory=dict)
     agents: set[Swept] = field(default_factory=set)
     waiting: set[asyncio.Task[None]] = field(default_factory=set)
@@ -73,5 +75,6 @@ class Gateway:
 
     @property
     def ready(self) -> bool:
-        """Whether calls can be served: a key table has come, and a worker answers and names its models."""
-        return self.keys.loaded and any(worker.models and worker.health is not Health.DOWN for worker in self.workers)
+        """Whether calls can be served: a key table has come, the journal can be written, a worker answers and names its models."""
+        served = any(worker.models and worker.health is not Health.DOWN for worker in self.workers)
+        return self.keys.loaded and self.journal.failure is None and served

@@ -9,6 +9,7 @@ from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.errors import NotFound, Refused
 from dataproxy.store.consents import ConsentBook, add_consent, list_consents
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
+from dataproxy.store.recording import served_unrecorded
 from dataproxy.store.statistics import read_status
 
 router = APIRouter(prefix="/v1")
@@ -27,7 +28,7 @@ def get_key_table(services: ServicesDep, caller: Caller) -> Response:
     """What a gateway caches."""
     require(caller, "gateway")
     with services.database.read() as connection:
-        return json_answer(key_table(connection, ConsentBook.read(connection)))
+        return json_answer(key_table(connection, ConsentBook.read(connection), served_unrecorded(connection)))
 
 
 @router.get("/keys")

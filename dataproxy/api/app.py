@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fastapi import FastAPI, Request, Response
 
 from atdp.errors import AtdpError
-from dataproxy.api import admin_routes, events_routes, governance_routes, reading_routes, training_routes
+from dataproxy.api import admin_routes, events_routes, governance_routes, reading_routes, recording_routes, training_routes
 from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
 from dataproxy.redact import RedactionFailed
@@ -26,7 +26,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="Headrace data proxy", openapi_url=None)
     app.state.services = services
     app.add_api_route("/health", _health, methods=["GET"])
-    for routes in (admin_routes, governance_routes, training_routes, reading_routes, events_routes):
+    for routes in (admin_routes, recording_routes, governance_routes, training_routes, reading_routes, events_routes):
         app.include_router(routes.router)
     for kind, (status, code) in _STATUS.items():
         app.add_exception_handler(kind, _handler(status, code))

@@ -80,9 +80,9 @@ class Committer:
         self._failure: str | None = None
 
     @property
-    def failed(self) -> bool:
-        """Whether nothing more can be promised."""
-        return self._failure is not None
+    def failure(self) -> str | None:
+        """Why nothing more can be promised; None while all is well."""
+        return self._failure
 
     def check(self) -> None:
         """Raise JournalFailed if nothing more can be promised."""

@@ -65,6 +65,11 @@ class Journal:
         sealer = Sealer(committer, max_segment_bytes, max_segment_age_s)
         return cls(committer, sealer, Space(directory, answer_bytes, min_free_bytes), max_queued_bytes)
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing more can be promised; None while all is well."""
+        return self._committer.failure
+
     def begin(self, half: RequestHalf) -> None:
         """Admit an exchange and hand its request half over; returns at once.
 

@@ -23,6 +23,7 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    RecordingPolicy,
     Status,
     TrajectoryDetail,
     VersionRewards,
@@ -92,6 +93,14 @@ class DataProxyClient:
     async def list_consent(self) -> list[Consent]:
         """Every consent on record, oldest first."""
         return await self._send(calls.list_consent())
+
+    async def set_recording(self, policy: RecordingPolicy) -> RecordingPolicy:
+        """Say what becomes of a tenant's calls that cannot be recorded; ``created_us`` is the data proxy's."""
+        return await self._send(calls.set_recording(policy))
+
+    async def list_recording(self) -> list[RecordingPolicy]:
+        """Every such choice on record, oldest first."""
+        return await self._send(calls.list_recording())
 
     async def feedback(self, item: Feedback, key: str | None = None) -> FeedbackReceipt:
         """Reward something; with ``key``, in the name of that key's holder."""

@@ -23,6 +23,7 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    RecordingPolicy,
     Status,
     TrajectoryDetail,
     VersionRewards,
@@ -110,6 +111,14 @@ def set_consent(consent: Consent) -> Call[Consent]:
 
 def list_consent() -> Call[list[Consent]]:
     return Call("GET", "/v1/consent", _json(list[Consent]))
+
+
+def set_recording(policy: RecordingPolicy) -> Call[RecordingPolicy]:
+    return Call("POST", "/v1/recording", _json(RecordingPolicy), _encode(policy))
+
+
+def list_recording() -> Call[list[RecordingPolicy]]:
+    return Call("GET", "/v1/recording", _json(list[RecordingPolicy]))
 
 
 def feedback(item: Feedback, key: str | None) -> Call[FeedbackReceipt]:

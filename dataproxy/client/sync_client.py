@@ -23,6 +23,7 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    RecordingPolicy,
     Status,
     TrajectoryDetail,
     VersionRewards,
@@ -92,6 +93,14 @@ class SyncDataProxyClient:
     def list_consent(self) -> list[Consent]:
         """Every consent on record, oldest first."""
         return self._send(calls.list_consent())
+
+    def set_recording(self, policy: RecordingPolicy) -> RecordingPolicy:
+        """Say what becomes of a tenant's calls that cannot be recorded; ``created_us`` is the data proxy's."""
+        return self._send(calls.set_recording(policy))
+
+    def list_recording(self) -> list[RecordingPolicy]:
+        """Every such choice on record, oldest first."""
+        return self._send(calls.list_recording())
 
     def feedback(self, item: Feedback, key: str | None = None) -> FeedbackReceipt:
         """Reward something; with ``key``, in the name of that key's holder."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, func, select, update
@@ -67,8 +67,11 @@ def list_keys(connection: Connection) -> list[KeyInfo]:
     return [_info(row) for row in connection.execute(_with_usage().order_by(api_key.c.created_us, api_key.c.key_id))]
 
 
-def key_table(connection: Connection, consents: ConsentBook) -> list[KeyRow]:
-    """What gateways cache. ``record`` follows the consents, so withdrawing one takes effect within a poll."""
+def key_table(connection: Connection, consents: ConsentBook, unrecorded: Set[str] = frozenset()) -> list[KeyRow]:
+    """What gateways cache. ``record`` follows the consents, so withdrawing one takes effect within a poll.
+
+    ``unrecorded`` are the tenants that are served even where they cannot be recorded.
+    """
     return [
         KeyRow(
             key_hash=row.key_hash,
@@ -81,6 +84,7 @@ def key_table(connection: Connection, consents: ConsentBook) -> list[KeyRow]:
             revoked=row.revoked_us is not None,
             expires_us=row.expires_us,
             limits=_limits_for_gateway(row),
+            unrecorded=row.tenant in unrecorded,
         )
         for row in connection.execute(_with_usage().order_by(api_key.c.key_id))
     ]

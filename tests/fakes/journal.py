@@ -21,6 +21,10 @@ class FakeJournal:
         self._arrived = asyncio.Event()
         self._tasks: set[asyncio.Future[None]] = set()
 
+    @property
+    def failure(self) -> str | None:
+        return "broken" if self.broken else None
+
     def begin(self, half: RequestHalf) -> None:
         if self.broken:
             raise JournalFailed("broken")
