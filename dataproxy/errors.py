@@ -3,7 +3,9 @@
 DataProxyError
 ├── StoreError
 │   ├── SchemaMismatch     the database is of a newer Headrace
-│   └── StoreLocked        another process holds the database
+│   ├── StoreLocked        another process holds the database
+│   ├── StoreUnreachable   the database server does not answer
+│   └── StoreMisconfigured its URL, version or role will not do
 ├── NotFound               no such thing in this tenant
 ├── Refused                the request breaks a rule; the message says what to do
 ├── NotAllowed             the key's role may not do this
@@ -26,6 +28,14 @@ class SchemaMismatch(StoreError):
 
 class StoreLocked(StoreError):
     """Another data proxy has the database open."""
+
+
+class StoreUnreachable(StoreError):
+    """The database server does not answer."""
+
+
+class StoreMisconfigured(StoreError):
+    """The URL, the server's version or the role will not do; the message says what to change."""
 
 
 class NotFound(DataProxyError):

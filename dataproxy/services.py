@@ -14,6 +14,7 @@ from dataproxy.redact import TokenBytes
 from dataproxy.settings import Settings
 from dataproxy.store.database import Database
 from dataproxy.store.keys import KeyBook, register_internal
+from dataproxy.store.postgres import PostgresUrls
 
 
 def clock_us() -> int:
@@ -56,13 +57,17 @@ class Services:
 
 
 def build_services(
-    settings: Settings, files: KeyFiles, redactors: Redactors | None = None, now_us: Callable[[], int] = clock_us
+    settings: Settings,
+    files: KeyFiles,
+    redactors: Redactors | None = None,
+    now_us: Callable[[], int] = clock_us,
+    database: Database | None = None,
 ) -> Services:
-    """Open the store, register the machine's own keys, and make the drain ready to run.
+    """Open the store (unless ``database`` is it), register the machine's own keys, and make the drain ready to run.
 
     Raises:
         FileNotFoundError: a key file or the tokenizer is missing.
-        StoreError: the store is in use, or of a newer Headrace.
+        StoreError: the store is in use, out of reach, or of a newer Headrace.
         InvalidTokenizer: the tokenizer file cannot be read.
     """
     data_dir = settings.data_dir.expanduser()
@@ -70,7 +75,8 @@ def build_services(
     tokens = TokenBytes.from_file(settings.tokenizer_path.expanduser()) if settings.tokenizer_path else None
     secret = files.tenant_secret()
     redactors = redactors or TenantRedactors(secret, settings.mask_id, tokens)
-    database = Database(data_dir / "store" / "headrace.db")
+    urls = PostgresUrls(settings.database_url, settings.database_owner_url) if settings.database_url is not None else None
+    database = database or Database(urls or data_dir / "store" / "headrace.db")
     keys = KeyBook()
     with database.write() as connection:
         register_internal(connection, {role: files.api_key(role) for role in INTERNAL_KEYS}, now_us())

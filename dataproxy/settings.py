@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dataproxy.errors import Refused
@@ -20,6 +20,18 @@ class Settings(BaseSettings):
 
     config_dir: Path = Path("~/.config/headrace")
     """Holds the key files, outside the data directory."""
+
+    database_url: SecretStr | None = None
+    """A PostgreSQL database to keep the store in: postgresql+psycopg://role@host/database. Without it: SQLite in store/."""
+
+    database_owner_url: SecretStr | None = None
+    """The same database by the role that owns it; used for migrations alone, and not needed once they are done."""
+
+    journal_key: SecretStr | None = None
+    """The journal's private keys, hex, instead of the key files: the current one, and behind it any that old segments need."""
+
+    journal_key_command: str | None = None
+    """A shell command that prints them, such as one that asks a key service. Goes above ``journal_key``."""
 
     tokenizer_path: Path | None = None
     """The engine's tokenizer.json. Without it, exchanges that carry token ids go to the quarantine."""
@@ -44,6 +56,18 @@ class Settings(BaseSettings):
 
     batch_size: int = Field(default=128, ge=1)
     """Exchanges the drain stores in one transaction."""
+
+    checkpoints_path: Path | None = None
+    """The append-only file of signed checkpoints; best on a disk that the database's writers cannot reach. Without it: ledger/."""
+
+    checkpoint_leaves: int = Field(default=1024, ge=1)
+    """Leaves of a tenant's log after which a checkpoint is cut."""
+
+    checkpoint_s: float = Field(default=60.0, gt=0)
+    """Seconds after which one is cut however few leaves there are new."""
+
+    retention_s: float = Field(default=3600.0, gt=0)
+    """Seconds between two looks for what has outlived its retention."""
 
     log_json: bool = False
     """One JSON object a log line."""

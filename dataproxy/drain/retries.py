@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, case, func, select
 
 from dataproxy.drain.govern import Governed
 from dataproxy.store.schema import eligibility, event
@@ -26,7 +26,7 @@ def earlier_attempts(connection: Connection, governed: Sequence[Governed]) -> di
 def _stored(connection: Connection, key: tuple[str, str, bytes]) -> tuple[str, bool] | None:
     joined = event.outerjoin(eligibility, (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id))
     query = (
-        select(event.c.event_id, func.max(eligibility.c.eligible))
+        select(event.c.event_id, func.max(case((eligibility.c.eligible, 1), else_=0)))
         .select_from(joined)
         .where(event.c.tenant == key[0], event.c.agent == key[1], event.c.request_digest == key[2])
         .group_by(event.c.event_id)

@@ -1,11 +1,9 @@
 """The store's database: opening, migrating, and the two ways into it.
 
-One writer at a time in the process (a lock) and one process at a time (a lock file); readers run beside it. Blocking: call it from
-threads, never from an event loop.
+One writer at a time in the process (a lock) and one process at a time (a lock file, or an advisory lock on PostgreSQL); readers run
+beside it. Blocking: call it from threads, never from an event loop.
 """
 
-import fcntl
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +16,12 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
-from dataproxy.errors import SchemaMismatch, StoreLocked
+from dataproxy.errors import SchemaMismatch
 from dataproxy.store.compression import compress as compress
 from dataproxy.store.compression import decompress as decompress
-from dataproxy.store.dialect import as_writer, open_engine
+from dataproxy.store.postgres import Postgres, PostgresUrls
+from dataproxy.store.scope import Scope, current_scope
+from dataproxy.store.sqlite import Sqlite
 
 T = TypeVar("T")
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -30,56 +30,63 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 class Database:
     """The open database. ``read`` and ``write`` each give a connection inside a transaction."""
 
-    def __init__(self, path: Path) -> None:
-        """Open ``path``, making or migrating it.
+    def __init__(self, where: Path | PostgresUrls) -> None:
+        """Open ``where`` (a file is SQLite), making or migrating it.
 
         Raises:
             StoreLocked: another data proxy has it open.
-            SchemaMismatch: a newer Headrace made it.
+            SchemaMismatch: a newer Headrace made it, or an older one did and the owner's URL is missing.
+            StoreUnreachable, StoreMisconfigured: see ``dataproxy.store.postgres``.
         """
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self._lock_file = _lock(path.with_suffix(".lock"))
-        path.touch(mode=0o600)
-        self._engine = open_engine(path)
-        self._writer = as_writer(self._engine)
+        self._product = Sqlite(where) if isinstance(where, Path) else Postgres(where)
         self._lock = threading.Lock()
-        with self.write() as connection:
-            _migrate(connection)
+        try:
+            self.migrate()
+        except BaseException:
+            self._product.close()
+            raise
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """One consistent snapshot."""
-        with self._engine.begin() as connection:
+    def read(self, scope: Scope | None = None) -> Iterator[Connection]:
+        """One consistent snapshot of the rows of ``scope``; without it, of those of the request at hand."""
+        with self._product.read(scope or current_scope()) as connection:
             yield connection
 
     @contextmanager
-    def write(self) -> Iterator[Connection]:
-        """The only writer, until the block ends; an exception rolls everything back."""
-        with self._lock, self._writer.begin() as connection:
+    def write(self, scope: Scope | None = None) -> Iterator[Connection]:
+        """The only writer, until the block ends; an exception rolls everything back. ``scope`` as for ``read``."""
+        with self._lock, self._product.write(scope or current_scope()) as connection:
             yield connection
+
+    def migrate(self, revision: str = "head") -> None:
+        """Bring the tables up, or down, to ``revision`` ("base": none).
+
+        Raises:
+            SchemaMismatch: the store is of a newer Headrace, or the owner's URL is needed and missing.
+        """
+        with self._lock, self._product.migration() as connection:
+            _migrate(connection, revision, self._product.may_migrate)
 
     def close(self) -> None:
-        """Let go of the files."""
-        self._engine.dispose()
-        os.close(self._lock_file)
+        """Let go of it."""
+        self._product.close()
 
 
-def _lock(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(descriptor)
-        raise StoreLocked(f"another data proxy has the store open ({path}); stop it first") from error
-    return descriptor
-
-
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: Connection, revision: str, may_migrate: bool) -> None:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    current = MigrationContext.configure(connection).get_current_revision()
-    if current is not None and current not in known:
+    known = ["base", *(item.revision for item in ScriptDirectory.from_config(config).walk_revisions())][::-1]
+    known = [known[-1], *known[:-1]]
+    current = MigrationContext.configure(connection).get_current_revision() or "base"
+    if current not in known:
         raise SchemaMismatch(f"the store is at revision {current}, which this Headrace does not know; use the newer one")
-    command.upgrade(config, "head")
+    wanted = known[-1] if revision == "head" else revision
+    if current == wanted:
+        return
+    if not may_migrate:
+        raise SchemaMismatch(
+            f"the store is at revision {current} and {wanted} is needed; start once with HEADRACE_DATAPROXY_DATABASE_OWNER_URL, "
+            "the URL of the role that owns the database"
+        )
+    (command.upgrade if known.index(current) < known.index(wanted) else command.downgrade)(config, wanted)

@@ -1,55 +1,36 @@
-"""All that is particular to a database product: how to open it, guard append-only tables, and insert what may be there already.
+"""All that is particular to a database product in what is asked of it. How each is opened: ``sqlite`` and ``postgres`` beside this.
 
-SQLite today. Another product is another branch here and nowhere else.
+Another product is another branch in these three and nowhere else.
 """
 
 from collections.abc import Mapping, Sequence
 from functools import cache
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, text
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Table, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.types import String
 
-_PRAGMAS = (
-    "journal_mode=WAL",
-    "synchronous=FULL",
-    "secure_delete=ON",
-    "foreign_keys=ON",
-    "temp_store=MEMORY",
-    "busy_timeout=30000",
-)
-_WRITER = "headrace_writer"
+Insert = postgresql.Insert | sqlite.Insert
 
 
-def open_engine(path: Path) -> Engine:
-    """An engine on the SQLite file ``path``. Parameters never reach a log or a traceback."""
-    engine = create_engine(f"sqlite:///{path}", hide_parameters=True)
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
+@compiles(String, "postgresql")
+def _unbounded(type_: String, compiler: Any, **options: Any) -> str:
+    """SQLite takes a longer word than a column says, and a batch must not fail for one on PostgreSQL either."""
+    return "VARCHAR"
 
 
-def as_writer(engine: Engine) -> Engine:
-    """The same engine whose transactions take the write lock when they begin, so that none fails half-way for it."""
-    return engine.execution_options(**{_WRITER: True})
-
-
-def _prepare(connection: Any, _: Any) -> None:
-    connection.isolation_level = None  # transactions are begun by _begin alone
-    cursor = connection.cursor()
-    for pragma in _PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if connection.get_execution_options().get(_WRITER) else "BEGIN")
+def is_postgres(connection: Connection) -> bool:
+    """Whether it is PostgreSQL that answers."""
+    return connection.dialect.name == "postgresql"
 
 
 def guard_append_only(connection: Connection, tables: Sequence[str]) -> None:
-    """Refuse UPDATE and DELETE on ``tables``, whoever asks."""
+    """Refuse UPDATE and DELETE on ``tables``, whoever asks. On PostgreSQL the rules that follow every migration do that."""
+    if is_postgres(connection):
+        return
     for table in tables:
         for action in ("UPDATE", "DELETE"):
             connection.execute(
@@ -63,7 +44,12 @@ def guard_append_only(connection: Connection, tables: Sequence[str]) -> None:
 def allow_tombstones(
     connection: Connection, table: str, kept: Sequence[str], key: str, blanks: Mapping[str, bytes | str | None]
 ) -> None:
-    """Let a row of ``table``, append-only so far, be changed once it has a tombstone: ``blanks`` to these values, ``kept`` not."""
+    """Let a row of ``table``, append-only so far, be changed once it has a tombstone: ``blanks`` to these values, ``kept`` not.
+
+    On PostgreSQL the rules that follow every migration do that (``schema.BLANKED``).
+    """
+    if is_postgres(connection):
+        return
     same = [f'NEW."{column}" IS OLD."{column}"' for column in kept]
     blank = [f'NEW."{column}" IS {_literal(value)}' for column, value in blanks.items()]
     grave = f"EXISTS (SELECT 1 FROM tombstone WHERE tenant = OLD.tenant AND kind = '{table}' AND row_key = OLD.{key})"
@@ -74,6 +60,15 @@ def allow_tombstones(
             f"BEGIN SELECT RAISE(ABORT, '{table} is append-only'); END"
         )
     )
+
+
+def drop_guards(connection: Connection, tables: Sequence[str]) -> None:
+    """Take back what the two above did, in a migration on its way down."""
+    if is_postgres(connection):
+        return
+    for table in tables:
+        for action in ("update", "delete"):
+            connection.execute(text(f"DROP TRIGGER {table}_no_{action}"))
 
 
 def _literal(value: bytes | str | None) -> str:
@@ -87,25 +82,31 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
     """
     if rows:
         names = tuple(rows[0])
-        connection.exec_driver_sql(_insertion(table, names, "ON CONFLICT DO NOTHING"), [*map(itemgetter(*names), rows)])
+        statement = _insertion(table, names, "ON CONFLICT DO NOTHING", "%s" if is_postgres(connection) else "?")
+        connection.exec_driver_sql(statement, [*map(itemgetter(*names), rows)])
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert ``rows``, all of the same columns, as fast as ``insert_new``; a key that is there already is an error."""
     if rows:
         names = tuple(rows[0])
-        connection.exec_driver_sql(_insertion(table, names, ""), [*map(itemgetter(*names), rows)])
+        statement = _insertion(table, names, "", "%s" if is_postgres(connection) else "?")
+        connection.exec_driver_sql(statement, [*map(itemgetter(*names), rows)])
 
 
 @cache
-def _insertion(table: Table, names: tuple[str, ...], conflict: str) -> str:
+def _insertion(table: Table, names: tuple[str, ...], conflict: str, mark: str) -> str:
     quoted = ", ".join(f'"{name}"' for name in names)
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join('?' * len(names))}) {conflict}"
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join([mark] * len(names))}) {conflict}"
+
+
+def _insert(connection: Connection, table: Table) -> Insert:
+    return postgresql.insert(table) if is_postgres(connection) else sqlite.insert(table)
 
 
 def add_to(connection: Connection, table: Table, row: dict[str, Any], counter: str) -> None:
     """Insert ``row``, or add its ``counter`` to the row of that key."""
-    statement = insert(table).values(row)
+    statement = _insert(connection, table).values(row)
     keys = [column.name for column in table.primary_key]
     total = {counter: table.c[counter] + statement.excluded[counter]}
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=total))
@@ -115,4 +116,12 @@ def upsert(connection: Connection, table: Table, row: dict[str, Any]) -> None:
     """Insert ``row``, or give the row of that key its other columns."""
     keys = [column.name for column in table.primary_key]
     changes = {column: value for column, value in row.items() if column not in keys}
-    connection.execute(insert(table).values(row).on_conflict_do_update(index_elements=keys, set_=changes))
+    statement = _insert(connection, table).values(row)
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes))
+
+
+def next_event_position(connection: Connection, table: Table) -> int:
+    """One more than the greatest position of all tenants' rows in ``table`` (event); the caller holds the write lock."""
+    if is_postgres(connection):
+        return int(connection.execute(text("SELECT headrace_next_position()")).scalar_one())
+    return int(connection.execute(text(f"SELECT coalesce(max(position), 0) + 1 FROM {table.name}")).scalar_one())

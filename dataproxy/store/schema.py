@@ -26,6 +26,9 @@ metadata = MetaData(
     naming_convention={"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"}
 )
 
+BY_MONTH = "RANGE (event_id)"
+"""What grows with traffic lies in partitions by month on PostgreSQL; an event id begins with its time."""
+
 tenant = Table("tenant", metadata, tenant_key(), time_us("created_us"))
 
 agent = Table("agent", metadata, tenant_key(), name("agent", primary=True), Column("settle_s", Float), time_us("created_us"))
@@ -61,6 +64,17 @@ consent = Table(
     Column("session_id", String(128), nullable=False, server_default=""),
     Column("recording", Boolean, nullable=False),
     Column("training", Boolean, nullable=False),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+
+recording_policy = Table(
+    "recording_policy",
+    metadata,
+    tenant_key(),
+    name("policy_id", primary=True),
+    Column("unrecorded", Boolean, nullable=False),
     Column("reason", Text, nullable=False),
     name("key_id"),
     time_us("created_us"),
@@ -103,7 +117,7 @@ event = Table(
     metadata,
     tenant_key(),
     name("event_id", primary=True),
-    Column("position", BigInteger, nullable=False, unique=True),
+    Column("position", BigInteger, nullable=False),
     name("kind"),
     name("agent"),
     name("subject"),
@@ -120,10 +134,13 @@ event = Table(
     name("finish_reason"),
     Column("request_digest", LargeBinary(16)),
     Column("body", LargeBinary, nullable=False),
+    UniqueConstraint("position", name="uq_event_position").ddl_if(dialect="sqlite"),
+    Index("ix_event_position", "position").ddl_if(dialect="postgresql"),
     Index("ix_event_trajectory", "tenant", "trajectory_id", "seq"),
     Index("ix_event_session", "tenant", "session_id", "position"),
     Index("ix_event_kind", "tenant", "kind", "position"),
     Index("ix_event_request", "tenant", "agent", "request_digest"),
+    postgresql_partition_by=BY_MONTH,
 )
 
 conversation_end = Table(
@@ -169,6 +186,7 @@ event_span = Table(
     Column("ordinal", Integer, primary_key=True),
     *span_columns(),
     ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_event_span_event"),
+    postgresql_partition_by=BY_MONTH,
 )
 
 redaction_count = Table(
@@ -200,6 +218,7 @@ token_segment = Table(
     ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_token_segment_event"),
     Index("ix_token_segment_trajectory", "tenant", "trajectory_id", "num_prompt"),
     Index("ix_token_segment_full_digest", "tenant", "full_digest"),
+    postgresql_partition_by=BY_MONTH,
 )
 
 key_spend = Table(
@@ -466,6 +485,15 @@ retention_policy = Table(
 )
 """The latest row of the narrowest scope holds; ``days`` None: kept until erased."""
 
+SHARED = ("policy_version",)
+"""Tables whose rows under the operator's name every tenant may read: one policy serves them all."""
+
+BLANKED: dict[str, tuple[str, dict[str, bytes | str | None]]] = {
+    "event": ("event_id", {"subject": "", "request_digest": None, "body": b""}),
+    "reward": ("reward_id", {"label": None, "correction": None, "explanation": None}),
+}
+"""What erasure may do to an append-only row that has a tombstone: (the column it is named by, columns and what they become)."""
+
 APPEND_ONLY = (
     "event",
     "reward",
@@ -482,5 +510,6 @@ APPEND_ONLY = (
     "tombstone",
     "legal_hold",
     "retention_policy",
+    "recording_policy",
 )
 """Tables whose rows are never updated or deleted, but that erasure blanks the erased parts of ``event`` and ``reward``."""

@@ -1,4 +1,4 @@
-"""A data proxy in this process: real files, real SQLite, a hand-written redactor and a clock that a test moves."""
+"""A data proxy in this process: real files, a real database, a hand-written redactor and a clock that a test moves."""
 
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from dataproxy.keyfiles import KeyFiles, ensure
 from dataproxy.redact import Exchange, RedactedExchange, RedactedText, RedactionFailed
 from dataproxy.services import Services, build_services
 from dataproxy.settings import Settings
-from dataproxy.store.consents import add_consent
 from dataproxy.store.compression import decompress
+from dataproxy.store.consents import add_consent
+from dataproxy.store.database import Database
 from dataproxy.store.keys import issue_key
+from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.schema import metadata
 from tests.dataproxy.exchanges import MAC_SECRET
 
@@ -95,18 +97,24 @@ class Clock:
 
 
 class Proxy:
-    """Services over ``directory``; ``restart`` is what a new process would find."""
+    """Services over ``directory``, the store in ``urls`` or ``database`` if given; ``restart`` is what a new process would find."""
 
-    def __init__(self, directory: Path, clock: Clock) -> None:
+    def __init__(self, directory: Path, clock: Clock, urls: PostgresUrls | None = None, database: Database | None = None) -> None:
         self.data_dir = directory / "data"
         self.files: KeyFiles = ensure(directory / "config")
         (directory / "config" / "mac.key").write_text(MAC_SECRET.hex())
         self.clock = clock
-        self._settings = Settings(data_dir=self.data_dir, config_dir=directory / "config")
+        self._settings = Settings(
+            data_dir=self.data_dir,
+            config_dir=directory / "config",
+            database_url=urls.app if urls else None,
+            database_owner_url=urls.owner if urls else None,
+        )
+        self._database = database
         self.services: Services = self._build()
 
     def _build(self) -> Services:
-        return build_services(self._settings, self.files, OneRedactor(), self.clock)
+        return build_services(self._settings, self.files, OneRedactor(), self.clock, self._database)
 
     def restart(self) -> None:
         """Close and open again."""

@@ -3,20 +3,19 @@
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
 from dataproxy.errors import SchemaMismatch, StoreLocked
 from dataproxy.store.database import Database
 from dataproxy.store.schema import APPEND_ONLY, metadata, tenant
+from tests.dataproxy.store.differences import differences
 
 
 def test_the_migrations_make_exactly_the_tables_of_the_schema(tmp_path: Path) -> None:
     database = Database(tmp_path / "h.db")
     with database.read() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+        assert differences(connection) == []
         triggers = set(connection.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars())
     assert triggers == {f"{table}_no_{action}" for table in APPEND_ONLY for action in ("update", "delete")}
     database.close()

@@ -3,11 +3,42 @@
 import sqlalchemy as sa
 from alembic import op
 
-from dataproxy.store.dialect import guard_append_only
+from dataproxy.store.dialect import guard_append_only, is_postgres
 
 revision = "0001"
 down_revision = None
 
+TABLES = (
+    "token_segment",
+    "event_span",
+    "content_span",
+    "trajectory",
+    "training_use",
+    "tenant",
+    "session",
+    "reward",
+    "redaction_count",
+    "quarantine",
+    "policy_version_state",
+    "policy_version",
+    "pending_reward",
+    "lease_item",
+    "lease",
+    "journal_offset",
+    "event",
+    "eligibility",
+    "dead_letter",
+    "conversation_end",
+    "content",
+    "consent",
+    "batch",
+    "api_key",
+    "agent",
+    "access_log",
+)
+"""Those that refer to others first."""
+BY_MONTH = "RANGE (event_id)"
+"""On PostgreSQL: an event id begins with its time. There ``position`` is unique by the lock of the one writer alone."""
 APPEND_ONLY = (
     "event",
     "reward",
@@ -142,8 +173,11 @@ def upgrade() -> None:
         sa.Column("request_digest", sa.LargeBinary(length=16), nullable=True),
         sa.Column("body", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "event_id", name=op.f("pk_event")),
-        sa.UniqueConstraint("position", name=op.f("uq_event_position")),
+        sa.UniqueConstraint("position", name=op.f("uq_event_position")).ddl_if(dialect="sqlite"),
+        postgresql_partition_by=BY_MONTH,
     )
+    if is_postgres(op.get_bind()):
+        op.create_index("ix_event_position", "event", ["position"])
     op.create_index("ix_event_kind", "event", ["tenant", "kind", "position"], unique=False)
     op.create_index("ix_event_request", "event", ["tenant", "agent", "request_digest"], unique=False)
     op.create_index("ix_event_session", "event", ["tenant", "session_id", "position"], unique=False)
@@ -318,6 +352,7 @@ def upgrade() -> None:
         sa.Column("surrogate", sa.String(length=128), nullable=False),
         sa.ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_event_span_event"),
         sa.PrimaryKeyConstraint("tenant", "event_id", "ordinal", name=op.f("pk_event_span")),
+        postgresql_partition_by=BY_MONTH,
     )
     op.create_table(
         "token_segment",
@@ -342,6 +377,13 @@ def upgrade() -> None:
         sa.Column("output_altered", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["tenant", "event_id"], ["event.tenant", "event.event_id"], name="fk_token_segment_event"),
         sa.PrimaryKeyConstraint("tenant", "event_id", "choice", name=op.f("pk_token_segment")),
+        postgresql_partition_by=BY_MONTH,
     )
     op.create_index("ix_token_segment_trajectory", "token_segment", ["tenant", "trajectory_id", "num_prompt"], unique=False)
     guard_append_only(op.get_bind(), APPEND_ONLY)
+
+
+def downgrade() -> None:
+    """Nothing is left."""
+    for table in TABLES:
+        op.drop_table(table)

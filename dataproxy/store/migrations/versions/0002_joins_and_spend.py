@@ -18,3 +18,9 @@ def upgrade() -> None:
         sa.Column("nanodollars", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "key_id", "model", name=op.f("pk_key_spend")),
     )
+
+
+def downgrade() -> None:
+    """What was spent is forgotten."""
+    op.drop_table("key_spend")
+    op.drop_index("ix_token_segment_full_digest", "token_segment")

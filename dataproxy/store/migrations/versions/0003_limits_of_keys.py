@@ -20,3 +20,10 @@ def upgrade() -> None:
         sa.Column("num_tokens", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "key_id", name=op.f("pk_key_usage")),
     )
+
+
+def downgrade() -> None:
+    """Keys are without limits, and what they used is forgotten."""
+    op.drop_table("key_usage")
+    for limit in LIMITS:
+        op.drop_column("api_key", limit)

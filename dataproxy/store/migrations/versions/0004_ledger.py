@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from dataproxy.store.dialect import allow_tombstones, guard_append_only
+from dataproxy.store.dialect import allow_tombstones, drop_guards, guard_append_only
 
 revision = "0004"
 down_revision = "0003"
@@ -35,9 +35,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Back to the schema without a ledger; what was proven can be proven no more."""
-    for table in ("event", "reward"):
-        op.execute(f"DROP TRIGGER {table}_no_update")
-        op.execute(f"DROP TRIGGER {table}_no_delete")
+    drop_guards(op.get_bind(), ("event", "reward"))
     guard_append_only(op.get_bind(), ("event", "reward"))
     op.drop_index("ix_content_owner", "content")
     op.drop_column("content", "owner")

@@ -1,0 +1,145 @@
+"""A PostgreSQL of one's own for tests and benchmarks: a new cluster on a Unix socket in a temporary directory, durable as usual.
+
+PostgreSQL refuses to run as root; then it runs as the user ``postgres``, else ``nobody``. It ends by its process id.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg import sql
+from pydantic import SecretStr
+
+from dataproxy.store.postgres import PostgresUrls
+
+APP, OWNER = "headrace", "headrace_owner"
+HOW_TO_GET_IT = "no PostgreSQL server on this machine; on Debian: apt-get install -y postgresql"
+_STARTS_WITHIN_S = 60.0
+
+
+def find_binaries() -> Path | None:
+    """The directory of ``initdb`` and ``postgres``, newest version first; None where there is none."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name.split(".")[0]), reverse=True)
+    on_path = [Path(found).parent for found in (shutil.which("postgres"),) if found]
+    return next((path for path in (*debian, *on_path) if (path / "initdb").exists() and (path / "postgres").exists()), None)
+
+
+@dataclass(slots=True)
+class PostgresServer:
+    """A running server; ``socket_dir`` is its host."""
+
+    socket_dir: Path
+    num_databases: int = 0
+
+    def new_database(self) -> "PostgresDatabase":
+        """An empty database, owned by the owner role."""
+        self.num_databases += 1
+        name = f"headrace_{self.num_databases}"
+        with self.superuser("postgres") as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {} OWNER {}").format(sql.Identifier(name), sql.Identifier(OWNER)))
+        return PostgresDatabase(self, name)
+
+    def superuser(self, database: str) -> psycopg.Connection:
+        """A connection that may do anything, each statement a transaction."""
+        return psycopg.connect(host=str(self.socket_dir), user="postgres", dbname=database, autocommit=True)
+
+    def url(self, role: str, database: str) -> str:
+        """As ``HEADRACE_DATAPROXY_DATABASE_URL`` takes it."""
+        return f"postgresql+psycopg://{role}@/{database}?host={self.socket_dir}"
+
+
+@dataclass(slots=True, frozen=True)
+class PostgresDatabase:
+    """One database of ``server``."""
+
+    server: PostgresServer
+    name: str
+
+    @property
+    def urls(self) -> PostgresUrls:
+        """Those of the data proxy's role and of the owner."""
+        return PostgresUrls(SecretStr(self.server.url(APP, self.name)), SecretStr(self.server.url(OWNER, self.name)))
+
+    def empty(self, tables: Iterable[str]) -> None:
+        """Delete every row of ``tables``, as only a superuser can: guards and references are off meanwhile."""
+        with self.server.superuser(self.name) as connection, connection.transaction():
+            connection.execute("SET LOCAL session_replication_role = replica")
+            for table in tables:
+                connection.execute(sql.SQL("DELETE FROM {}").format(sql.Identifier(table)))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What makes ``python -m dataproxy`` use it."""
+        urls = self.urls
+        owner = urls.owner.get_secret_value() if urls.owner else ""
+        return {"HEADRACE_DATAPROXY_DATABASE_URL": urls.app.get_secret_value(), "HEADRACE_DATAPROXY_DATABASE_OWNER_URL": owner}
+
+
+@contextmanager
+def temporary_postgres() -> Iterator[PostgresServer]:
+    """A server with the two roles, until the block ends.
+
+    Raises:
+        FileNotFoundError: there is no PostgreSQL; the message says how to get it.
+    """
+    binaries = find_binaries()
+    if binaries is None:
+        raise FileNotFoundError(HOW_TO_GET_IT)
+    directory = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
+    user = _user()
+    if user is not None:
+        os.chown(directory, user.pw_uid, user.pw_gid)
+    try:
+        with _running(binaries, directory, user) as server:
+            with server.superuser("postgres") as connection:
+                for role in (OWNER, APP):
+                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+            yield server
+    finally:
+        shutil.rmtree(directory)
+
+
+@contextmanager
+def _running(binaries: Path, directory: Path, user: pwd.struct_passwd | None) -> Iterator[PostgresServer]:
+    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user is not None else {}
+    data, log = directory / "data", directory / "log"
+    initdb = [str(binaries / "initdb"), "--pgdata", str(data), "-Upostgres", "-Atrust", "--locale=C", "-EUTF8"]
+    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=directory, **as_user)  # type: ignore[call-overload]
+    server = [str(binaries / "postgres"), "-D", str(data), "-k", str(directory), "-c", "listen_addresses="]
+    with log.open("wb") as out:
+        process = subprocess.Popen(server, stdout=out, stderr=out, cwd=directory, **as_user)  # type: ignore[call-overload]
+    try:
+        _await_connection(directory, process, log)
+        yield PostgresServer(directory)
+    finally:
+        process.send_signal(signal.SIGQUIT)  # at once: nobody needs its last checkpoint
+        process.wait()
+
+
+def _await_connection(directory: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    deadline = time.monotonic() + _STARTS_WITHIN_S
+    while True:
+        try:
+            psycopg.connect(host=str(directory), user="postgres", dbname="postgres").close()
+            return
+        except psycopg.OperationalError:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}") from None
+            time.sleep(0.02)
+
+
+def _user() -> pwd.struct_passwd | None:
+    """Whom the server runs as; None: as whoever asks."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name: entry for entry in pwd.getpwall()}
+    return names.get("postgres") or names["nobody"]
