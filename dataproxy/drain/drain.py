@@ -26,6 +26,9 @@ from dataproxy.drain.source import JournalSource
 from dataproxy.drain.spend import add_spend
 from dataproxy.drain.usage import add_usage
 from dataproxy.errors import Unprocessable
+from dataproxy.ingest.tool_calls import Brought, with_tool_calls
+from dataproxy.journal_keys import PrivateKeys, destroy_unneeded
+from dataproxy.keyfiles import KeyFiles
 from dataproxy.redact import RedactionFailed
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.conversations import ConversationIndex
@@ -41,11 +44,15 @@ _RETRY_S = 1.0
 
 @dataclass(slots=True, frozen=True)
 class DrainKeys:
-    """``private`` opens the journal, ``public`` seals the quarantine, ``secret`` is behind every tenant's key."""
+    """``private`` open the journal, ``public`` seals the quarantine, ``secret`` is behind every tenant's key.
 
-    private: bytes
+    ``files``: where old private keys lie until no segment needs them.
+    """
+
+    private: PrivateKeys
     public: bytes
     secret: bytes
+    files: KeyFiles
 
 
 class Drain:
@@ -117,10 +124,11 @@ class Drain:
         return self._source.backlog_bytes()
 
     def _expire(self) -> None:
-        """Once a minute: rewards whose exchange never came become dead letters."""
+        """Once a minute: rewards whose exchange never came become dead letters, old keys that open nothing are destroyed."""
         now_us = self._now_us()
         if now_us - self._swept_us > 60e6:
             self._swept_us = now_us
+            destroy_unneeded(self._keys.files, self._journal)
             with self._database.write() as connection:
                 if num_expired := expire_pending(connection, now_us - self._pending_us, now_us):
                     logger.warning("%s rewards waited in vain for their exchange and are dead letters now", num_expired)
@@ -184,8 +192,9 @@ class Drain:
             placed = []
             for item in governed:
                 digests = self._digests[item.call.tenant]
-                placed.append((item.event, place(index, digests, item.call, self._session_idle_us)))
-            insert_events(connection, placed, position)
+                where = place(index, digests, item.call, self._session_idle_us)
+                placed.append(Brought(item.event, where, item.tool_results, digests))
+            insert_events(connection, with_tool_calls(connection, placed), position)
             index.flush()
             insert_quarantined(connection, quarantined)
             settle_pending(connection, [(item.call.tenant, item.call.event_id) for item in governed])

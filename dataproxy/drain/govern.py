@@ -18,6 +18,7 @@ from dataproxy.drain.identity import Identity, identify
 from dataproxy.drain.normalise import normalise
 from dataproxy.drain.redaction import Redactor
 from dataproxy.errors import Unprocessable
+from dataproxy.ingest.tool_results import ToolResult, tool_results
 from dataproxy.redact import Exchange, RedactedExchange
 from dataproxy.store.events import StoredEvent, Tokens
 
@@ -46,6 +47,7 @@ class Governed:
     event: StoredEvent
     call: NewCall
     is_retry: bool
+    tool_results: list[ToolResult]
 
 
 def govern(raw: RawExchange, rules: Rules) -> Governed:
@@ -64,7 +66,9 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
     tokens = _tokens(parsed, redacted, identity, rules.tokenizer)
     decisions = _decisions(parsed, tokens, _secret_in_answer(redacted), rules)
     event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
-    return Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry)
+    messages = redacted.request.get("messages") if isinstance(redacted.request, dict) else None
+    brought = tool_results(parsed, messages, event, rules.digests)
+    return Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry, brought)
 
 
 def _for_redaction(parsed: ParsedExchange) -> Exchange:

@@ -6,7 +6,7 @@ At least once from the sender, exactly once in the store: an id is stored once a
 from collections.abc import Callable, Sequence
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from atdp.events import Event
 from atdp.ingest import Receipt
@@ -17,9 +17,7 @@ from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.events import insert_events, next_position
-from dataproxy.store.schema import event
-
-_CHUNK = 500
+from dataproxy.store.known import stored_among
 
 
 def take_raw(services: Services, sender: Sender, items: Sequence[msgspec.Raw]) -> list[Receipt]:
@@ -78,11 +76,9 @@ def _store(connection: Connection, governed: dict[int, Governed], now_us: int) -
 
 
 def _known(connection: Connection, events: Sequence[Event]) -> set[tuple[str, str]]:
-    """(tenant, event id) of those that are stored already. Another tenant's ids are no concern of a sender's."""
+    """(tenant, event id) of those that are stored already."""
     known: set[tuple[str, str]] = set()
     for owner in sorted({item.tenant for item in events}):
         ids = [item.event_id for item in events if item.tenant == owner]
-        for start in range(0, len(ids), _CHUNK):
-            where = (event.c.tenant == owner, event.c.event_id.in_(ids[start : start + _CHUNK]))
-            known.update((owner, found) for found in connection.execute(select(event.c.event_id).where(*where)).scalars())
+        known.update((owner, event_id) for event_id in stored_among(connection, owner, ids))
     return known

@@ -1,0 +1,120 @@
+"""The results of tool calls in the messages that an agent sends back, each joined to its call by the call's id.
+
+Works on the normal form, so all dialects are one. Pure; which of the results are new is settled where they are stored, in
+``tool_calls``.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from dataproxy.digests import KeyedDigests
+from dataproxy.drain.exchange import ParsedExchange
+from dataproxy.store.events import Content, StoredEvent
+
+_TROUBLE: Final = ("Traceback (most recent call last)", "Error:", "ERROR:", "error:", "Exception:")
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+@dataclass(slots=True, frozen=True)
+class ToolResult:
+    """One result. ``key`` says which call of its session it is, however often the history is sent again.
+
+    ``name`` and ``arguments`` (the model's text, redacted) are "" where the call itself was not sent back. ``is_latest``: it
+    answers the last turn of the assistant, or the call lies with the engine. ``error``: "reported" where the agent says that the
+    tool failed, "in_result" where its text does, else "".
+    """
+
+    key: bytes
+    call_id: str
+    name: str
+    arguments: str
+    content: Content
+    is_latest: bool
+    error: str
+
+
+def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredEvent, digests: KeyedDigests) -> list[ToolResult]:
+    """The results in a request, in order. ``stored`` is its event, whose contents hold the redacted messages.
+
+    The key is a keyed digest of what was said in the clear: surrogates may be numbered anew as a history grows.
+    """
+    raw, clean = parsed.request.get("messages"), redacted_messages
+    if not isinstance(raw, list) or not isinstance(clean, list) or not any(_is_result(message) for message in raw):
+        return []
+    contents = {part.digest.hex(): part for part in stored.contents}
+    names: Sequence[str] = stored.event.o["messages"]
+    last_turn = max((i for i, message in enumerate(raw) if _role(message) == "assistant"), default=-1)
+    calls: dict[str, tuple[Any, Any]] = {}
+    seen: Counter[bytes] = Counter()
+    found = []
+    for i, message in enumerate(raw):
+        for of_raw, of_clean in zip(_calls(message), _calls(clean[i]), strict=False):
+            calls[str(of_raw.get("id"))] = (of_raw.get("function"), of_clean.get("function"))
+        if not _is_result(message):
+            continue
+        call_id = str(message["tool_call_id"])
+        said, shown = calls.get(call_id, (None, None))
+        same = _encoder.encode([call_id, _of(said, "name"), _arguments(said)])
+        key = digests.of(b"tool-call", same + b"%d" % seen[same])
+        seen[same] += 1
+        found.append(
+            ToolResult(
+                key=key,
+                call_id=str(clean[i].get("tool_call_id")),
+                name=_of(shown, "name"),
+                arguments=_of(shown, "arguments"),
+                content=contents[names[i]],
+                is_latest=i > last_turn,
+                error=_error(message),
+            )
+        )
+    return found
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _is_result(message: Any) -> bool:
+    return _role(message) == "tool" and bool(message.get("tool_call_id"))
+
+
+def _calls(message: Any) -> list[dict[str, Any]]:
+    calls = message.get("tool_calls") if isinstance(message, dict) else None
+    return [call if isinstance(call, dict) else {} for call in calls] if isinstance(calls, list) else []
+
+
+def _of(function: Any, name: str) -> str:
+    value = function.get(name) if isinstance(function, dict) else None
+    return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
+
+
+def _arguments(function: Any) -> Any:
+    """Arguments as JSON, so that an agent may write them in another way; as text where they are none."""
+    text = _of(function, "arguments")
+    with suppress(msgspec.DecodeError, RecursionError):
+        return msgspec.json.decode(text)
+    return text
+
+
+def _error(message: dict[str, Any]) -> str:
+    """Dialects without a mark for failure leave it to the text: a traceback, ``Error: …``, or JSON with an ``error``."""
+    if message.get("is_error"):
+        return "reported"
+    content = message.get("content")
+    text = (
+        content if isinstance(content, str) else "".join(_of(part, "text") for part in content) if isinstance(content, list) else ""
+    )
+    text = text.lstrip()
+    if text.startswith(_TROUBLE):
+        return "in_result"
+    if text.startswith("{"):
+        with suppress(msgspec.DecodeError, RecursionError):
+            body = msgspec.json.decode(text)
+            return "in_result" if body.get("error") or body.get("isError") is True else ""
+    return ""
