@@ -8,6 +8,7 @@ from dataproxy.admit import AdmissionPolicy
 from dataproxy.digests import KeyedDigests, tenant_key
 from dataproxy.drain.drain import Drain, DrainKeys
 from dataproxy.drain.redaction import Redactor, Redactors
+from dataproxy.journal_keys import private_keys
 from dataproxy.keyfiles import INTERNAL_KEYS, KeyFiles
 from dataproxy.redact import Redactor as PatternRedactor
 from dataproxy.redact import TokenBytes
@@ -84,7 +85,7 @@ def build_services(
     drain = Drain(
         data_dir / "journal",
         database,
-        DrainKeys(files.journal_private(), files.journal_public(), secret),
+        DrainKeys(private_keys(settings, files), files.quarantine_public(), secret, files),
         redactors,
         AdmissionPolicy(settings.max_altered, settings.allow_truncated),
         tokenizer=tokens.fingerprint if tokens else "",

@@ -95,10 +95,10 @@ def spare_the_collector() -> None:
 
 def open_journal(settings: Settings) -> Journal:
     """The journal in the data directory, sealed to the data proxy's public key."""
-    public_key = KeyFiles(settings.config_dir.expanduser()).journal_public()
+    files = KeyFiles(settings.config_dir.expanduser())
     return Journal.open(
         settings.data_dir.expanduser() / "journal",
-        public_key,
+        files.journal_public,
         settings.journal_durability,
         max_segment_bytes=settings.journal_segment_bytes,
         max_segment_age_s=settings.journal_segment_age_s,

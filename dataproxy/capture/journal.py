@@ -7,6 +7,7 @@ process; the event loop that began an exchange finishes it.
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -38,7 +39,7 @@ class Journal:
     def open(
         cls,
         directory: Path,
-        public_key: bytes,
+        public_key: bytes | Callable[[], bytes],
         durability: Durability = "strict",
         *,
         max_segment_bytes: int = 64 << 20,
@@ -48,6 +49,8 @@ class Journal:
         min_free_bytes: int = 64 << 20,
     ) -> "Journal":
         """Start a new segment under a new data key, sealed to ``public_key`` (32 raw bytes), and the committer thread.
+
+        Where ``public_key`` is asked for, it is asked again for every segment: a rotated one is used from the next on.
 
         ``durability``: strict waits for fdatasync; relaxed survives a crash of the process but not a loss of power.
         ``answer_bytes`` is reserved for each answer at admission; below ``min_free_bytes`` free nothing is admitted.
@@ -59,7 +62,7 @@ class Journal:
         writer = os.urandom(4).hex()
 
         def new_segment(number: int) -> Segment:
-            return Segment(directory, public_key, writer, number)
+            return Segment(directory, public_key if isinstance(public_key, bytes) else public_key(), writer, number)
 
         committer = Committer(new_segment, durability == "strict")
         sealer = Sealer(committer, max_segment_bytes, max_segment_age_s)

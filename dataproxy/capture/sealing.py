@@ -21,6 +21,11 @@ def generate_keypair() -> tuple[bytes, bytes]:
     return private.private_bytes_raw(), private.public_key().public_bytes_raw()
 
 
+def public_of(private_key: bytes) -> bytes:
+    """The public key of a private one, 32 raw bytes each."""
+    return X25519PrivateKey.from_private_bytes(private_key).public_key().public_bytes_raw()
+
+
 def seal(public_key: bytes, plaintext: bytes, context: bytes) -> bytes:
     """``plaintext`` sealed for the holder of the private key; ``context`` must be given again to open it."""
     ephemeral = X25519PrivateKey.generate()

@@ -6,7 +6,7 @@ segments that are done with. A request whose writer is gone comes out without it
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,9 +42,9 @@ class _Progress:
 class JournalSource:
     """Exchanges of the journal in ``directory``, from the committed ``offsets`` on."""
 
-    def __init__(self, directory: Path, private_key: bytes, offsets: Mapping[str, int]) -> None:
+    def __init__(self, directory: Path, private_keys: Callable[[], list[bytes]], offsets: Mapping[str, int]) -> None:
         self._directory = directory
-        self._private_key = private_key
+        self._private_keys = private_keys
         self._start = dict(offsets)
         self._progress: dict[str, _Progress] = {}
         self._open: dict[str, tuple[RequestHalf, str]] = {}
@@ -111,12 +111,21 @@ class JournalSource:
             return None
         if files.name not in self._progress:
             try:
-                reader = SegmentReader(files, self._private_key)
+                reader = self._reader(files)
             except KeyUnusable as error:
                 self._keyless(files, error)
                 return None
             self._progress[files.name] = _Progress(reader, start := self._start.pop(files.name, 0), start)
         return self._progress[files.name]
+
+    def _reader(self, files: SegmentFiles) -> SegmentReader:
+        error = KeyUnusable("there is no private key")
+        for private_key in self._private_keys():
+            try:
+                return SegmentReader(files, private_key)
+            except KeyUnusable as unusable:
+                error = unusable
+        raise error
 
     def _keyless(self, files: SegmentFiles, error: KeyUnusable) -> None:
         """A committed segment whose key a dying drain had already destroyed goes; any other is kept and reported."""

@@ -116,3 +116,28 @@ def _limits_in_words(limits: "KeyLimits") -> str:
         (limits.budget_tokens, "tokens in all"),
     )
     return ", ".join(f"{value} {what}" for value, what in named if value is not None) or "no limits"
+
+
+@app.command("rotate-journal")
+def rotate_journal(config_dir: ConfigDir, json: Json = False) -> None:
+    """Give the journal a new key pair. Nothing has to be restarted.
+
+    Gateways seal their next segment to it (after ten minutes at the latest); the data proxy destroys the old private key once the
+    segments that need it are drained.
+
+    \b
+    Example:
+      headrace keys rotate-journal
+    """
+    from dataproxy.journal_keys import rotate
+    from dataproxy.keyfiles import KeyFiles
+    from deploy.errors import NotRunning
+
+    directory = config_dir.expanduser()
+    if not (directory / "journal.key").exists():
+        raise NotRunning(f"{directory} holds no journal.key; `headrace up` makes it, or point --config-dir at the right place")
+    public = rotate(KeyFiles(directory))
+    if json:
+        print(f'{{"public_key":"{public}"}}')
+    else:
+        print(f"The journal's new public key is {public}. The old private key goes when nothing needs it any more.")

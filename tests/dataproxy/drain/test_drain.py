@@ -157,7 +157,7 @@ async def test_what_cannot_be_redacted_is_sealed_and_the_rest_goes_on(proxy: Pro
     assert {row.reason for row in found.values()} == {"redaction_not_located", "record_malformed", "request_not_json"}
     row = found[bad[0].event_id]
     assert BROKEN_WORD.encode() not in row.sealed and BROKEN_WORD not in caplog.text and SECRET_WORD not in caplog.text
-    halves = open_quarantined(proxy.files.journal_private(), row.tenant, row.event_id, row.sealed)
+    halves = open_quarantined(proxy.files.quarantine_private(), row.tenant, row.event_id, row.sealed)
     assert (halves.request, halves.response) == bad
 
 
