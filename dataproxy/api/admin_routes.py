@@ -4,12 +4,13 @@ from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from dataproxy.api.answers import json_answer, parse
-from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.errors import NotFound, Refused
 from dataproxy.store.consents import ConsentBook, add_consent, list_consents
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
 from dataproxy.store.recording import served_unrecorded
+from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.statistics import read_status
 
 router = APIRouter(prefix="/v1")
@@ -17,16 +18,19 @@ router = APIRouter(prefix="/v1")
 
 @router.get("/status")
 def get_status(services: ServicesDep, caller: Caller) -> Response:
-    """Counts over everything."""
+    """Counts over everything; a tenant's own to its admin."""
     require(caller, "gateway", "trainer")
+    tenant = scope(caller)
+    backlog = services.drain.backlog_bytes() if tenant is None else 0  # the journal is everybody's
     with services.database.read() as connection:
-        return json_answer(read_status(connection, services.drain.backlog_bytes()))
+        return json_answer(read_status(connection, backlog, tenant))
 
 
 @router.get("/keys/table")
 def get_key_table(services: ServicesDep, caller: Caller) -> Response:
     """What a gateway caches."""
     require(caller, "gateway")
+    require_operator(caller)
     with services.database.read() as connection:
         return json_answer(key_table(connection, ConsentBook.read(connection), served_unrecorded(connection)))
 
@@ -50,7 +54,7 @@ def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
         raise Refused("a tenant's admin makes keys of that tenant only")
     with services.database.write() as connection:
         issued = issue_key(connection, new, services.now_us())
-    with services.database.read() as connection:
+    with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     return json_answer(issued)
 
@@ -62,7 +66,7 @@ def delete_key(services: ServicesDep, caller: Caller, key_id: str) -> Response:
     with services.database.write() as connection:
         _require_own(connection, caller, key_id)
         revoke_key(connection, key_id, services.now_us())
-    with services.database.read() as connection:
+    with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     return json_answer({"key_id": key_id, "revoked": True})
 
@@ -75,8 +79,9 @@ def put_limits(services: ServicesDep, caller: Caller, key_id: str, body: Body) -
     with services.database.write() as connection:
         _require_own(connection, caller, key_id)
         set_limits(connection, key_id, limits)
-    with services.database.read() as connection:
+    with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
+    with services.database.read() as connection:
         return json_answer(next(key for key in list_keys(connection) if key.key_id == key_id))
 
 

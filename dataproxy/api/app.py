@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atdp.errors import AtdpError
 from dataproxy.api import admin_routes, events_routes, governance_routes, reading_routes, recording_routes, training_routes
@@ -10,6 +11,7 @@ from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
+from dataproxy.store.scope import NOBODY, scoped
 
 _STATUS: dict[type[Exception], tuple[int, str]] = {
     Unauthenticated: (401, "invalid_api_key"),
@@ -25,6 +27,7 @@ def create_app(services: Services) -> FastAPI:
     """The app over ``services``; handlers block on the store, so they run in the thread pool."""
     app = FastAPI(title="Headrace data proxy", openapi_url=None)
     app.state.services = services
+    app.add_middleware(_Unbound)
     app.add_api_route("/health", _health, methods=["GET"])
     for routes in (admin_routes, recording_routes, governance_routes, training_routes, reading_routes, events_routes):
         app.include_router(routes.router)
@@ -32,6 +35,17 @@ def create_app(services: Services) -> FastAPI:
         app.add_exception_handler(kind, _handler(status, code))
     app.add_exception_handler(RedactionFailed, _redaction_failed)
     return app
+
+
+class _Unbound:
+    """A request may see nobody's rows until its caller is known."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with scoped(NOBODY):
+            await self._app(scope, receive, send)
 
 
 async def _health() -> Response:

@@ -1,4 +1,4 @@
-"""Who asks: the bearer key, its role, and what that role may do."""
+"""Who asks: the bearer key, its role, and what that role may do. From here on the request is bound to its caller's tenant."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from dataproxy.client.types import KeyInfo
 from dataproxy.errors import NotAllowed, Refused, Unauthenticated
 from dataproxy.services import Services
 from dataproxy.store.keys import OPERATOR
+from dataproxy.store.scope import EVERYBODY, Scope, bind
 
 _MAX_BODY_BYTES = 8 << 20
 
@@ -18,8 +19,8 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def caller_of(request: Request) -> KeyInfo:
-    """The holder of the request's bearer key.
+async def caller_of(request: Request) -> KeyInfo:
+    """The holder of the request's bearer key; the store shows the request this tenant's rows only (an operator: everybody's).
 
     Raises:
         Unauthenticated: there is none, or it is unknown, revoked or expired.
@@ -31,6 +32,7 @@ def caller_of(request: Request) -> KeyInfo:
     info = services.keys.find(key.strip(), services.now_us())
     if info is None:
         raise Unauthenticated("this API key is wrong, revoked or expired; `headrace keys` makes a new one")
+    bind(EVERYBODY if info.tenant == OPERATOR else Scope(info.tenant))
     return info
 
 
@@ -59,6 +61,16 @@ def require(caller: KeyInfo, *roles: str) -> None:
     """
     if caller.role != "admin" and caller.role not in roles:
         raise NotAllowed(f"a key of role {caller.role} may not do this; it needs {' or '.join((*roles, 'admin'))}")
+
+
+def require_operator(caller: KeyInfo) -> None:
+    """Let only keys without a tenant pass: what they do touches every tenant.
+
+    Raises:
+        NotAllowed: the caller belongs to a tenant.
+    """
+    if caller.tenant != OPERATOR:
+        raise NotAllowed("this touches every tenant; it needs an operator's key")
 
 
 def scope(caller: KeyInfo) -> str | None:

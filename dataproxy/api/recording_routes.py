@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
-from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import Gap, RecordingPolicy
 from dataproxy.errors import Refused
 from dataproxy.store.recording import add_recording_policy, list_recording_policies, store_gaps
@@ -38,6 +38,7 @@ def get_policies(services: ServicesDep, caller: Caller) -> Response:
 def post_gaps(services: ServicesDep, caller: Caller, body: Body) -> Response:
     """Keep gaps; the same one again changes nothing."""
     require(caller, "gateway")
+    require_operator(caller)
     gaps = parse(body, list[Gap])
     with services.database.write() as connection:
         return json_answer({"stored": store_gaps(connection, gaps)})

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Response
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion, version_index
 from dataproxy.api.answers import json_answer, msgpack_answer, parse
-from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
-from dataproxy.client.types import LeaseAck, LeaseRequest
+from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
+from dataproxy.client.types import KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.errors import Refused
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
 from dataproxy.store import versions
@@ -60,22 +60,23 @@ def post_batch(services: ServicesDep, caller: Caller, body: Body) -> Response:
     require(caller, "trainer")
     manifest = parse(body, BatchManifest)
     with services.database.write() as connection:
-        versions.store_batch(connection, manifest)
+        versions.store_batch(connection, manifest, caller.tenant)
     return json_answer({"batch_id": manifest.batch_id})
 
 
 @router.get("/batches/{batch_id}")
 def get_batch(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
-    """A manifest."""
+    """A manifest; that of a batch that mixed tenants is the operator's alone."""
     require(caller, "trainer", "reviewer")
     with services.database.read() as connection:
-        return json_answer(versions.get_batch(connection, batch_id))
+        return json_answer(versions.get_batch(connection, batch_id, scope(caller)))
 
 
 @router.post("/versions")
 def post_version(services: ServicesDep, caller: Caller, body: Body) -> Response:
     """Put a version or its new state on record."""
     require(caller, "trainer")
+    require_operator(caller)
     version = parse(body, PolicyVersion)
     version_index(version.version)
     with services.database.write() as connection:
@@ -88,7 +89,7 @@ def get_versions(services: ServicesDep, caller: Caller) -> Response:
     """All versions."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer(versions.list_versions(connection))
+        return json_answer([_shown(caller, version) for version in versions.list_versions(connection)])
 
 
 @router.get("/versions/serving")
@@ -96,7 +97,7 @@ def get_serving(services: ServicesDep, caller: Caller) -> Response:
     """The version that serves."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer(versions.serving_version(connection))
+        return json_answer(_shown(caller, versions.serving_version(connection)))
 
 
 @router.get("/versions/{name}")
@@ -104,4 +105,9 @@ def get_version(services: ServicesDep, caller: Caller, name: str) -> Response:
     """One version."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer(versions.get_version(connection, name))
+        return json_answer(_shown(caller, versions.get_version(connection, name)))
+
+
+def _shown(caller: KeyInfo, version: PolicyVersion) -> PolicyVersion:
+    """What a version learned from, and how well it did at it, comes from every tenant; a tenant sees its name and state."""
+    return version if scope(caller) is None else msgspec.structs.replace(version, directory="", batch_id=None, metrics={})

@@ -1,8 +1,9 @@
 """Counts for ``headrace status`` and rewards by policy version."""
 
 from collections import defaultdict
+from typing import Any
 
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Select, Table, func, select
 
 from atdp.rewards import effective_reward
 from atdp.versions import version_name
@@ -25,29 +26,29 @@ from dataproxy.store.schema import (
 from dataproxy.store.versions import serving_version
 
 
-def read_status(connection: Connection, journal_backlog: int) -> Status:
-    """Counts over all tenants."""
-    decisions = _by(connection, eligibility, "reason")
+def read_status(connection: Connection, journal_backlog: int, tenant: str | None = None) -> Status:
+    """Counts of ``tenant`` (None: over all); versions are everybody's."""
+    decisions = _by(connection, eligibility, "reason", tenant)
     redactions = select(redaction_count.c.kind, func.sum(redaction_count.c.num)).group_by(redaction_count.c.kind)
     try:
         serving = serving_version(connection).version
     except NotFound:
         serving = None
     return Status(
-        events=_by(connection, event, "kind").get("model_call", 0),
+        events=_by(connection, event, "kind", tenant).get("model_call", 0),
         journal_backlog=journal_backlog,
-        redactions={row[0]: int(row[1]) for row in connection.execute(redactions)},
+        redactions={row[0]: int(row[1]) for row in connection.execute(_of(redactions, redaction_count, tenant))},
         trainable=decisions.pop("eligible", 0),
         not_trainable=decisions,
-        trajectories=_count(connection, trajectory),
-        rewards=_count(connection, reward),
-        pending_rewards=_count(connection, pending_reward),
-        leases=_by(connection, lease, "state").get("open", 0),
-        trained=_count(connection, training_use),
-        quarantine=_by(connection, quarantine, "reason"),
-        versions=_count(connection, policy_version),
+        trajectories=_count(connection, trajectory, tenant),
+        rewards=_count(connection, reward, tenant),
+        pending_rewards=_count(connection, pending_reward, tenant),
+        leases=_by(connection, lease, "state", tenant).get("open", 0),
+        trained=_count(connection, training_use, tenant),
+        quarantine=_by(connection, quarantine, "reason", tenant),
+        versions=_count(connection, policy_version, None),
         serving=serving,
-        spend=_spend(connection),
+        spend=_spend(connection, tenant),
     )
 
 
@@ -68,18 +69,20 @@ def rewards_by_version(connection: Connection, tenant: str | None) -> list[Versi
     return [VersionRewards(version_name(v), len(r), sum(r) / len(r)) for v, r in sorted(values.items())]
 
 
-def _spend(connection: Connection) -> dict[str, float]:
+def _of(query: Select[Any], table: Table, tenant: str | None) -> Select[Any]:
+    return query if tenant is None else query.where(table.c.tenant == tenant)
+
+
+def _spend(connection: Connection, tenant: str | None) -> dict[str, float]:
     """US dollars by key id."""
-    total = func.sum(key_spend.c.nanodollars)
-    return {
-        key: int(sum_) / 1e9 for key, sum_ in connection.execute(select(key_spend.c.key_id, total).group_by(key_spend.c.key_id))
-    }
+    query = select(key_spend.c.key_id, func.sum(key_spend.c.nanodollars)).group_by(key_spend.c.key_id)
+    return {key: int(sum_) / 1e9 for key, sum_ in connection.execute(_of(query, key_spend, tenant))}
 
 
-def _count(connection: Connection, table: Table) -> int:
-    return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+def _count(connection: Connection, table: Table, tenant: str | None) -> int:
+    return int(connection.execute(_of(select(func.count()).select_from(table), table, tenant)).scalar_one())
 
 
-def _by(connection: Connection, table: Table, column: str) -> dict[str, int]:
+def _by(connection: Connection, table: Table, column: str, tenant: str | None) -> dict[str, int]:
     query = select(table.c[column], func.count()).group_by(table.c[column])
-    return {str(key): int(count) for key, count in connection.execute(query)}
+    return {str(key): int(count) for key, count in connection.execute(_of(query, table, tenant))}

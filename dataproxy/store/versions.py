@@ -72,28 +72,30 @@ def serving_version(connection: Connection) -> PolicyVersion:
     return msgspec.json.decode(body, type=PolicyVersion)
 
 
-def store_batch(connection: Connection, manifest: BatchManifest) -> None:
-    """Keep ``manifest``; the same batch id again changes nothing."""
+def store_batch(connection: Connection, manifest: BatchManifest, owner: str = OPERATOR) -> None:
+    """Keep ``manifest`` as ``owner``'s, the tenant whose trainer sends it; the same batch id again changes nothing."""
     row = {
-        "tenant": OPERATOR,
+        "tenant": owner,
         "batch_id": manifest.batch_id,
         "lease_id": manifest.lease_id,
         "version": manifest.version,
         "created_us": manifest.created_us,
         "body": msgspec.json.encode(manifest),
     }
-    if connection.execute(select(batch.c.batch_id).where(batch.c.batch_id == manifest.batch_id)).first() is None:
+    mine = (batch.c.tenant == owner, batch.c.batch_id == manifest.batch_id)
+    if connection.execute(select(batch.c.batch_id).where(*mine)).first() is None:
         insert_all(connection, batch, [row])
         append_rows(connection, batch, [row])
 
 
-def get_batch(connection: Connection, batch_id: str) -> BatchManifest:
-    """A stored manifest.
+def get_batch(connection: Connection, batch_id: str, tenant: str | None = None) -> BatchManifest:
+    """A stored manifest of ``tenant`` (None: anybody's, the operator's first).
 
     Raises:
         NotFound: there is none of that id.
     """
-    body = connection.execute(select(batch.c.body).where(batch.c.batch_id == batch_id)).scalar()
+    query = select(batch.c.body).where(batch.c.batch_id == batch_id).order_by(batch.c.tenant).limit(1)
+    body = connection.execute(query if tenant is None else query.where(batch.c.tenant == tenant)).scalar()
     if body is None:
         raise NotFound(f"no batch {batch_id}")
     return msgspec.json.decode(body, type=BatchManifest)

@@ -11,7 +11,7 @@ from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
 from dataproxy.client import BadRequest, DataProxyClient, Denied, NotFound, SyncDataProxyClient, Unavailable
 from dataproxy.client.types import Consent, Feedback, KeyLimits, LeaseAck, LeaseRequest, NewKey
-from dataproxy.store.keys import hash_key
+from dataproxy.store.keys import OPERATOR, hash_key
 from dataproxy.store.schema import access_log, api_key, event, policy_version_state
 from tests.dataproxy.api.served import serve
 from tests.dataproxy.exchanges import exchange, user, write
@@ -121,7 +121,7 @@ def test_each_role_may_do_its_own_and_no_more(proxy: Proxy, socket_path: Path, r
         "events": (lambda c: c.list_events(), {"agent", "reviewer"}),
         "versions": (lambda c: c.list_versions(), {"reviewer", "trainer", "gateway"}),
     }
-    with client(proxy, socket_path, role) as caller:
+    with client(proxy, socket_path, role, OPERATOR if role == "gateway" else "acme") as caller:
         for name, (do, allowed) in calls.items():
             if role in allowed:
                 do(caller)
