@@ -83,7 +83,7 @@ class Journal:
         self._committer.check()
         if self._queued_bytes - self._committer.written_bytes > self._max_queued_bytes:
             raise JournalFull("the disk is slower than the traffic: too many bytes wait for the journal")
-        self._space.reserve(half.event_id, len(half.body))
+        self._space.reserve(half.event_id, len(half.body), self._queued_bytes, self._committer.written_bytes)
         self._tenants[half.event_id] = half.tenant
         self._queue(Entry(half.tenant, half, len(half.body), None), asyncio.get_running_loop())
 

@@ -16,6 +16,10 @@ from dataproxy.capture.records import Half, decode_half
 from dataproxy.capture.sealing import unseal
 from dataproxy.capture.segment import FRAME, HEAD, NONCE_BYTES, associated_data, checksum
 
+_LOOK_AHEAD = 8
+_NOTHING = bytes(FRAME.size)
+"""What a file system shows of a tail whose length was synced and whose bytes were not."""
+
 
 @dataclass(slots=True, frozen=True)
 class Located:
@@ -55,7 +59,7 @@ class SegmentReader:
             if not MAGIC.startswith(file.read(len(MAGIC))):
                 raise SegmentDamaged(f"segment {self.files.name} is of another format")
             file.seek(position)
-            while len(prefix := file.read(FRAME.size)) == FRAME.size:
+            while len(prefix := file.read(FRAME.size)) == FRAME.size and prefix != _NOTHING:
                 length, crc = FRAME.unpack(prefix)
                 payload = file.read(length)
                 if len(payload) < length:
@@ -64,6 +68,30 @@ class SegmentReader:
                 tenant, half = self._open(payload, crc, position)
                 yield Located(half, tenant, position, end)
                 position = end
+
+    def tears_inside(self, offset: int) -> bool:
+        """Whether a whole record stands behind byte ``offset``, where none begins: then it is no torn tail, but damage.
+
+        The records that follow are known by their numbers.
+        """
+        with self.files.segment.open("rb") as file:
+            file.seek(offset)
+            rest = file.read()
+        if len(rest) < FRAME.size + HEAD.size:
+            return False
+        index, _ = HEAD.unpack_from(rest, FRAME.size)
+        return any(self._is_record(rest, number) for number in range(index + 1, index + 1 + _LOOK_AHEAD))
+
+    def _is_record(self, rest: bytes, index: int) -> bool:
+        at = rest.find(index.to_bytes(8, "little"), FRAME.size)
+        if at < FRAME.size:
+            return False
+        length, crc = FRAME.unpack_from(rest, at - FRAME.size)
+        try:
+            self._open(rest[at : at + length], crc, at)
+        except SegmentDamaged:
+            return False
+        return True
 
     def _open(self, payload: bytes, crc: int, position: int) -> tuple[str, Half]:
         where = f"segment {self.files.name} at byte {position}"

@@ -19,18 +19,23 @@ class Space:
         self._reserved: dict[str, int] = {}
         self._total = 0
         self._free = 0
+        self._written = 0
         self._measured = float("-inf")
 
-    def reserve(self, event_id: str, body_bytes: int) -> None:
+    def reserve(self, event_id: str, body_bytes: int, handed_bytes: int, written_bytes: int) -> None:
         """Promise room for a request of ``body_bytes`` and its answer.
+
+        ``handed_bytes`` were handed to the journal so far, ``written_bytes`` of them are on the file system: what was written since
+        it was last asked, and what waits to be, is not free any more.
 
         Raises:
             JournalFull: there is none.
         """
         wanted = body_bytes + self._answer_bytes
-        if self._free_bytes() - self._total - wanted < self._min_free_bytes:
+        free = self._free_bytes(written_bytes) - (handed_bytes - self._written)
+        if free - self._total - wanted < self._min_free_bytes:
             raise JournalFull(
-                f"the journal's disk has {self._free} bytes free and {self._total} promised; free some, or let the drain go on"
+                f"the journal's disk has {free} bytes free and {self._total} promised; free some, or let the drain go on"
             )
         self._reserved[event_id] = wanted
         self._total += wanted
@@ -39,10 +44,10 @@ class Space:
         """The exchange is over, stored or not."""
         self._total -= self._reserved.pop(event_id, 0)
 
-    def _free_bytes(self) -> int:
+    def _free_bytes(self, written_bytes: int) -> int:
         now = time.monotonic()
         if now - self._measured > _STALE_S:
             state = os.statvfs(self._directory)
             self._free = state.f_bavail * state.f_frsize
-            self._measured = now
+            self._measured, self._written = now, written_bytes
         return self._free

@@ -149,6 +149,9 @@ class JournalSource:
                 return
             progress.damaged = True
             logger.error("a damaged segment is set aside after what could be read: %s", error)
+        if not written and progress.reader.tears_inside(progress.position):
+            progress.damaged = True
+            logger.error("segment %s is damaged at byte %s and set aside", progress.reader.files.name, progress.position)
         progress.ended = not written
 
     def _take(self, progress: _Progress, located: Located) -> Iterator[RawExchange]:

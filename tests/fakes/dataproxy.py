@@ -21,12 +21,17 @@ def key_row(key: str, **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class FakeDataProxy:
-    """``keys`` is served as the table; ``feedback_answer`` as (status, body) for every reward, kept in ``feedback``."""
+    """``keys`` is served as the table; ``feedback_answer`` as (status, body) for every reward, kept in ``feedback``.
+
+    ``gaps`` were told by the gateway while ``takes_gaps``.
+    """
 
     keys: list[dict[str, Any]] = field(default_factory=list)
     feedback_answer: tuple[int, bytes] = (200, b'{"reward_id":"r1","status":"stored"}')
     feedback: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     table_calls: list[str] = field(default_factory=list)
+    gaps: list[dict[str, Any]] = field(default_factory=list)
+    takes_gaps: bool = True
     ingest_answer: tuple[int, bytes] = (200, b'{"receipts":[]}')
     ingested: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     """(path, headers, body) of whatever came to be stored as events."""
@@ -40,6 +45,11 @@ class FakeDataProxy:
         async def table(request: Request) -> Any:
             self.table_calls.append(request.headers["authorization"])
             return Response(json.dumps(self.keys), media_type="application/json")
+
+        @app.post("/v1/gaps")
+        async def gaps(request: Request) -> Response:
+            self.gaps += await request.json() if self.takes_gaps else []
+            return Response(b"{}", 200 if self.takes_gaps else 503)
 
         @app.post("/v1/feedback")
         async def feedback(request: Request) -> Response:

@@ -220,3 +220,26 @@ def test_a_sealed_text_opens_only_with_its_key_and_context() -> None:
         unseal(PRIVATE, sealed, b"other")
     with pytest.raises(KeyUnusable):
         unseal(PRIVATE, sealed[:20], b"context")
+
+
+def test_a_length_that_was_changed_is_told_from_a_torn_tail(tmp_path: Path) -> None:
+    files, _, ends = written_segment(tmp_path)
+    whole = bytearray(files.segment.read_bytes())
+    whole[ends[2] + 3] = 0xFF  # the fourth frame now claims to be longer than the file
+    files.segment.write_bytes(whole)
+    reader = SegmentReader(files, PRIVATE)
+    assert [located.end for located in reader.read()] == ends[:3]
+    assert reader.tears_inside(ends[2])
+    files.segment.write_bytes(whole[: ends[3]])
+    assert not reader.tears_inside(ends[2])
+    assert not reader.tears_inside(ends[3])
+
+
+@pytest.mark.parametrize("num_zeros", [3, 8, 40, 5000])
+def test_a_tail_of_zeros_is_a_torn_one(tmp_path: Path, num_zeros: int) -> None:
+    files, _, ends = written_segment(tmp_path)
+    os.truncate(files.segment, ends[3])
+    os.truncate(files.segment, ends[3] + num_zeros)
+    reader = SegmentReader(files, PRIVATE)
+    assert [located.end for located in reader.read()] == ends[:4]
+    assert not reader.tears_inside(ends[3])
