@@ -10,6 +10,9 @@ from dataproxy.drain.drain import Drain, DrainKeys
 from dataproxy.drain.redaction import Redactor, Redactors
 from dataproxy.journal_keys import private_keys
 from dataproxy.keyfiles import INTERNAL_KEYS, KeyFiles
+from dataproxy.ledger.adopt import adopt
+from dataproxy.ledger.checkpoints import Checkpoints
+from dataproxy.ledger.notes import NoteSigner
 from dataproxy.redact import Redactor as PatternRedactor
 from dataproxy.redact import TokenBytes
 from dataproxy.settings import Settings
@@ -50,6 +53,7 @@ class Services:
     mac_secret: bytes
     tenant_secret: bytes
     settle_s: float
+    checkpoints: Checkpoints
     now_us: Callable[[], int] = field(default=clock_us)
 
     def digests(self, tenant: str) -> KeyedDigests:
@@ -82,6 +86,9 @@ def build_services(
     with database.write() as connection:
         register_internal(connection, {role: files.api_key(role) for role in INTERNAL_KEYS}, now_us())
         keys.load(connection)
+        adopt(connection)
+    file = settings.checkpoints_path or data_dir / "ledger" / "checkpoints.jsonl"
+    checkpoints = Checkpoints(database, NoteSigner(files.ledger_private()), file.expanduser(), now_us)
     drain = Drain(
         data_dir / "journal",
         database,
@@ -94,4 +101,4 @@ def build_services(
         pending_days=settings.pending_days,
         now_us=now_us,
     )
-    return Services(database, drain, keys, redactors, files.mac(), secret, settings.settle_s, now_us)
+    return Services(database, drain, keys, redactors, files.mac(), secret, settings.settle_s, checkpoints, now_us)

@@ -229,3 +229,32 @@ class Status(msgspec.Struct, frozen=True):
     versions: int
     serving: str | None
     spend: dict[str, float] = {}
+
+
+class AuditProblem(msgspec.Struct, frozen=True):
+    """A row that is not what its log says; ``table`` may be the checkpoints file."""
+
+    tenant: str
+    table: str
+    key: str
+    what: str
+
+
+class AuditProgress(msgspec.Struct, frozen=True, tag="progress"):
+    """Leaves checked so far, of how many in all."""
+
+    tenant: str
+    done: int
+    total: int
+
+
+class AuditReport(msgspec.Struct, frozen=True, tag="report"):
+    """The end of an audit: counts, and the first of its problems in the order of the log."""
+
+    ok: bool
+    tenants: int
+    leaves: int
+    erased: int
+    checkpoints: int
+    problems: list[AuditProblem]
+    num_problems: int

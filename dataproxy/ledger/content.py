@@ -10,12 +10,14 @@ from functools import cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Float, Table
+from sqlalchemy import Boolean, Float, Table
 
 from dataproxy.ledger.leaf import part
 from dataproxy.store.schema import content_span, eligibility, event, event_span, token_segment
 
 ARRAYS = ("prompt_ids", "output_ids", "logprobs", "versions", "prompt_altered", "output_altered")
+_FLAGS = {0: False, 1: True}
+"""SQLite has no Boolean. Whatever else stands in such a column is left as it is, and is then not what was committed to."""
 Row = Mapping[str, Any]
 
 
@@ -80,6 +82,7 @@ def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
     columns = [column for column in table.columns if column.name not in without]
     names = tuple(column.name for column in columns)
     floats = tuple(column.name for column in columns if isinstance(column.type, Float))
+    flags = tuple(column.name for column in columns if isinstance(column.type, Boolean))
     encode = msgspec.json.encode
 
     def encoded(row: Row) -> bytes:
@@ -87,6 +90,8 @@ def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
         for name in floats:
             if values[name] is not None:
                 values[name] = float(values[name])
+        for name in flags:
+            values[name] = _FLAGS.get(values[name], values[name])
         return encode(values)
 
     return encoded

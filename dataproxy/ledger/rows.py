@@ -14,6 +14,7 @@ from dataproxy.ledger.content import row_content
 from dataproxy.ledger.leaf import Leaf
 from dataproxy.ledger.log import append
 from dataproxy.store.schema import (
+    access_log,
     batch,
     consent,
     legal_hold,
@@ -44,6 +45,7 @@ PLAIN = {
         Plain(batch, ("batch_id",)),
         Plain(policy_version_state, ("position",)),
         Plain(quarantine, ("event_id",)),
+        Plain(access_log, ("event_id",)),
         Plain(legal_hold, ("hold_id", "action")),
         Plain(retention_policy, ("policy_id",)),
         Plain(recording_policy, ("policy_id",)),
@@ -54,7 +56,7 @@ PLAIN = {
 def append_rows(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Put ``rows`` of a plain table, stored in this transaction, in their tenants' logs."""
     kind = PLAIN[table.name]
-    append(connection, [_leaf(kind, row) for row in rows])
+    append(connection, [row_leaf(kind, row) for row in rows])
 
 
 def key_of(kind: Plain, row: Mapping[str, Any]) -> str:
@@ -62,6 +64,7 @@ def key_of(kind: Plain, row: Mapping[str, Any]) -> str:
     return "/".join(str(row[column]) for column in kind.key)
 
 
-def _leaf(kind: Plain, row: Mapping[str, Any]) -> Leaf:
+def row_leaf(kind: Plain, row: Mapping[str, Any]) -> Leaf:
+    """The leaf of a row that stands alone."""
     chain = row[kind.chain] if kind.chain is not None else ""
     return Leaf(row["tenant"], kind.table.name, key_of(kind, row), chain, row_content(kind.table, row))

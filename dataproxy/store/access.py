@@ -5,12 +5,15 @@ from sqlalchemy import Connection
 from atdp.events import Event
 from atdp.ids import new_event_id
 from dataproxy.client.types import KeyInfo
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.events import StoredEvent, insert_events, next_position
 from dataproxy.store.schema import access_log
 
 
-def record_access(connection: Connection, reader: KeyInfo, tenant: str, what: str, target: str, now_us: int) -> None:
-    """``reader`` is about to read ``what`` (a kind of thing) named ``target`` of ``tenant``."""
+def record_access(
+    connection: Connection, reader: KeyInfo, tenant: str, what: str, target: str, now_us: int, purpose: str = ""
+) -> None:
+    """``reader`` is about to read ``what`` (a kind of thing) named ``target`` of ``tenant``, for ``purpose`` (redacted)."""
     event_id = new_event_id()
     access = Event(
         event_id=event_id,
@@ -21,8 +24,10 @@ def record_access(connection: Connection, reader: KeyInfo, tenant: str, what: st
         ended_at=now_us,
         boundary="api",
         a={"what": what, "target": target},
-        m={"key_id": reader.key_id, "role": reader.role},
+        m={"key_id": reader.key_id, "role": reader.role, "purpose": purpose},
     )
     insert_events(connection, [(StoredEvent(event=access), None)], next_position(connection))
-    row = {"tenant": tenant, "event_id": event_id, "key_id": reader.key_id, "role": reader.role}
-    connection.execute(access_log.insert().values(**row, what=what, target=target[:128], at_us=now_us))
+    who = {"tenant": tenant, "event_id": event_id, "key_id": reader.key_id, "role": reader.role}
+    row = who | {"what": what, "target": target[:128], "at_us": now_us, "purpose": purpose}
+    connection.execute(access_log.insert().values(row))
+    append_rows(connection, access_log, [row])

@@ -1,0 +1,36 @@
+"""What an erasure's leaf commits to: its own row, and of each row that it emptied the tombstone and what was left.
+
+So the tree goes on to prove that rows were erased, and that what is left of them is what the erasure left.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+from sqlalchemy import Connection
+
+from dataproxy.ledger.content import Row, row_content
+from dataproxy.ledger.leaf import part
+from dataproxy.ledger.stored import raw_rows, stored_contents
+from dataproxy.store.schema import erasure, tombstone
+
+
+def erasure_contents(connection: Connection, tenant: str, erasure_ids: Sequence[str], base_position: int) -> dict[str, bytes]:
+    """Erasure → its leaf's content, of those that are there."""
+    rows = raw_rows(connection, erasure, erasure.c.tenant == tenant, erasure.c.erasure_id.in_(erasure_ids))
+    return {row["erasure_id"]: _content(connection, tenant, row, base_position) for row in list(rows)}
+
+
+def _content(connection: Connection, tenant: str, row: Row, base_position: int) -> bytes:
+    mine = (tombstone.c.tenant == tenant, tombstone.c.erasure_id == row["erasure_id"])
+    stones = sorted(raw_rows(connection, tombstone, *mine), key=lambda stone: stone["leaf_index"])
+    left: dict[tuple[str, str], bytes] = {}
+    for kind in sorted({stone["kind"] for stone in stones}):
+        keys = [stone["row_key"] for stone in stones if stone["kind"] == kind]
+        found = stored_contents(connection, tenant, kind, keys, base_position)
+        left |= {(kind, key): data for key, data in found.items()}
+    parts = [row_content(erasure, row)]
+    for stone in stones:
+        name = [stone["leaf_index"], stone["kind"], stone["row_key"]]
+        parts.append(part(b"tombstone", msgspec.json.encode(name)))
+        parts.append(part(b"left", left.get((stone["kind"], stone["row_key"]), b"")))
+    return b"".join(parts)
