@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("up", "demo", "status", "keys", "consent", "feedback", "versions", "rollback", "audit")
+COMMANDS = ("up", "demo", "status", "keys", "consent", "recording", "feedback", "export", "versions", "rollback", "audit")
 SUBCOMMANDS = {
-    "keys": ("create", "list", "limit", "revoke"),
+    "keys": ("create", "list", "limit", "revoke", "rotate-journal"),
+    "recording": ("set", "show"),
     "consent": ("grant", "revoke", "show"),
     "audit": ("list", "show", "trajectory", "search-at-rest"),
 }
