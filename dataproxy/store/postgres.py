@@ -46,12 +46,16 @@ class Postgres:
         self._engine = _engine(urls.app)
         self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._owner = _engine(urls.owner) if urls.owner is not None else None
-        self._guard = self._take_guard()
         self._partitions_of = 0
-        with self._connected() as connection:
-            self._role = str(connection.execute(text("SELECT current_user")).scalar_one())
-            _check_version(connection)
-            _check_role(connection, self._role)
+        try:
+            with self._connected() as connection:
+                self._role = str(connection.execute(text("SELECT current_user")).scalar_one())
+                _check_version(connection)
+                _check_role(connection, self._role)
+            self._guard = self._take_guard()
+        except BaseException:
+            self._dispose()
+            raise
 
     @contextmanager
     def read(self, scope: Scope) -> Iterator[Connection]:
@@ -93,10 +97,13 @@ class Postgres:
 
     def close(self) -> None:
         """Let another data proxy have it."""
+        self._guard.close()
+        self._dispose()
+
+    def _dispose(self) -> None:
         self._engine.dispose()
         if self._owner is not None:
             self._owner.dispose()
-        self._guard.close()
 
     @contextmanager
     def _connected(self, engine: Engine | None = None) -> Iterator[Connection]:
@@ -108,9 +115,9 @@ class Postgres:
             yield connection
 
     def _take_guard(self) -> Connection:
-        with self._connected() as pooled:
-            url = pooled.engine.url
-        guard = create_engine(url, poolclass=NullPool, hide_parameters=True, isolation_level="AUTOCOMMIT").connect()
+        url = self._engine.url
+        engine = create_engine(url, poolclass=NullPool, hide_parameters=True, isolation_level="AUTOCOMMIT")
+        guard = engine.connect()
         if not guard.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": _GUARD}).scalar_one():
             guard.close()
             raise StoreLocked(f"another data proxy has the store open (database {url.database}); stop it first")
