@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from deploy.commands import audit, consent, demo, feedback, keys, recording, rollback, status, up, versions
+from deploy.commands import audit, consent, demo, export, feedback, keys, recording, rollback, status, up, versions
 
 _HELP = """An OpenAI-compatible gateway that turns live agent traffic into governed online reinforcement learning.
 
@@ -20,6 +20,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(consent.app, name="consent")
 app.add_typer(recording.app, name="recording")
 app.command("feedback")(feedback.feedback)
+app.command("export")(export.export)
 app.command("versions")(versions.versions)
 app.command("rollback")(rollback.rollback)
 app.add_typer(audit.app, name="audit")

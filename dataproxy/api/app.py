@@ -6,7 +6,15 @@ from fastapi import FastAPI, Request, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atdp.errors import AtdpError
-from dataproxy.api import admin_routes, events_routes, governance_routes, reading_routes, recording_routes, training_routes
+from dataproxy.api import (
+    admin_routes,
+    events_routes,
+    export_routes,
+    governance_routes,
+    reading_routes,
+    recording_routes,
+    training_routes,
+)
 from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
 from dataproxy.redact import RedactionFailed
@@ -29,7 +37,15 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     app.add_middleware(_Unbound)
     app.add_api_route("/health", _health, methods=["GET"])
-    for routes in (admin_routes, recording_routes, governance_routes, training_routes, reading_routes, events_routes):
+    for routes in (
+        admin_routes,
+        recording_routes,
+        governance_routes,
+        training_routes,
+        reading_routes,
+        events_routes,
+        export_routes,
+    ):
         app.include_router(routes.router)
     for kind, (status, code) in _STATUS.items():
         app.add_exception_handler(kind, _handler(status, code))

@@ -12,6 +12,7 @@ from dataproxy.client.errors import (
     ServerFailed,
     Unavailable,
 )
+from dataproxy.client.exporting import ExportQuery
 from dataproxy.client.sync_client import SyncDataProxyClient
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "DataProxyClient",
     "DataProxyClientError",
     "Denied",
+    "ExportQuery",
     "NotFound",
     "ServerFailed",
     "SyncDataProxyClient",

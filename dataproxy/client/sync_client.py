@@ -1,15 +1,18 @@
 """The blocking client. One per process; close it, or use it as a context manager. Each method may raise DataProxyClientError."""
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
 import httpx
 
+from atdp.exports.types import ExportedEvent, ExportedTrajectory
 from atdp.samples import BatchManifest, Lease
 from atdp.versions import PolicyVersion
 from dataproxy.client import calls
 from dataproxy.client.errors import Unavailable
+from dataproxy.client.exporting import Export, ExportQuery, open_export
 from dataproxy.client.types import (
     Consent,
     EventDetail,
@@ -49,6 +52,14 @@ class SyncDataProxyClient:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+
+    def export_events(self, query: ExportQuery) -> AbstractContextManager[Export[ExportedEvent]]:
+        """Events as a stream; the read is itself recorded."""
+        return open_export(self._http, "events", ExportedEvent, query)
+
+    def export_trajectories(self, query: ExportQuery) -> AbstractContextManager[Export[ExportedTrajectory]]:
+        """Trajectories as a stream; the read is itself recorded."""
+        return open_export(self._http, "trajectories", ExportedTrajectory, query)
 
     def _send(self, call: calls.Call[T]) -> T:
         headers = {"authorization": f"Bearer {call.key}"} if call.key is not None else None
