@@ -40,8 +40,17 @@ def decompress(data: bytes) -> bytes:
     """
     if not data.startswith(MAGIC):
         return data
-    plain: bytes = _decompressor(zstandard.get_frame_parameters(data).dict_id).decompress(data)
+    plain: bytes = decompressor_of(data).decompress(data)
     return plain
+
+
+def decompressor_of(frame: bytes) -> zstandard.ZstdDecompressor:
+    """What opens the zstd frame that ``frame`` begins with.
+
+    Raises:
+        ZstdError: it is none. FileNotFoundError: its dictionary is not one of ours.
+    """
+    return _decompressor(zstandard.get_frame_parameters(frame).dict_id)
 
 
 def _packed(data: bytes, compressor: zstandard.ZstdCompressor) -> bytes:

@@ -19,6 +19,7 @@ import zstandard
 
 from dataproxy.redact.at_rest.places import WEIGHTS, copy_database, quoted, tables
 from dataproxy.redact.tokens import TokenBytes
+from dataproxy.store.compression import compress, compress_array, decompress
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _LARGEST_COPY = 64 << 20
@@ -98,8 +99,8 @@ def _alike(value: str | bytes, control: str, controls: Controls) -> str | bytes:
     if isinstance(value, str):
         return control
     if value.startswith(_ZSTD_MAGIC):
-        inner = zstandard.ZstdDecompressor().decompressobj().decompress(value)
-        return zstandard.compress(controls.ids(control) if _is_ids(inner, controls.tokens) else control.encode())
+        is_ids = _is_ids(decompress(value), controls.tokens)
+        return compress_array(controls.ids(control)) if is_ids else compress(control.encode())
     return controls.ids(control) if _is_ids(value, controls.tokens) else control.encode()
 
 
@@ -123,6 +124,7 @@ def _codings(controls: Controls) -> Iterator[Coding]:
     yield from _plain_codings()
     yield "zlib", lambda value: zlib.compress(b"to: " + value.encode())
     yield "zstd", lambda value: zstandard.compress(b"to: " + value.encode())
+    yield "zstd with our dictionary", lambda value: compress(b"order ticket please write to the address: " + value.encode())
     if controls.tokens is not None:
         yield "token ids", controls.ids
         yield "token ids, zstd", lambda value: zstandard.compress(controls.ids(value))

@@ -10,6 +10,7 @@ import zstandard
 from numpy.typing import NDArray
 
 from dataproxy.redact.tokens import TokenBytes
+from dataproxy.store.compression import decompressor_of
 
 _DEPTH = 3
 _MOST_BYTES = 256 << 20
@@ -60,14 +61,14 @@ def _inflate_all(data: bytes) -> Iterator[bytes]:
 
 def _unzstd(data: bytes) -> bytes:
     """What can be read of the frame at the start of ``data``, in small steps so that a torn frame gives its beginning."""
-    reader = zstandard.ZstdDecompressor().decompressobj()
     pieces: list[bytes] = []
     try:
+        reader = decompressor_of(data).decompressobj()
         for at in range(0, len(data), 4096):
             pieces.append(reader.decompress(data[at : at + 4096]))
             if reader.eof:
                 break
-    except zstandard.ZstdError:
+    except (zstandard.ZstdError, FileNotFoundError):  # no frame, or one with a dictionary of somebody else
         pass
     return b"".join(pieces)
 
