@@ -28,6 +28,20 @@ def up(
     tenant: Annotated[str, typer.Option(help="The tenant that gets the first key.")] = "default",
     train_consent: Annotated[bool, typer.Option("--train-consent", help="Put consent to train on record for the tenant.")] = False,
     engine_args: Annotated[str, typer.Option(help="More flags for SGLang, quoted as in a shell.")] = "",
+    database_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HEADRACE_DATAPROXY_DATABASE_URL",
+            help="Keep the store in PostgreSQL: postgresql+psycopg://role@host/database. A password belongs in the variable.",
+        ),
+    ] = None,
+    database_owner_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="HEADRACE_DATAPROXY_DATABASE_OWNER_URL",
+            help="The same database by its owner, who makes and migrates the tables.",
+        ),
+    ] = None,
     for_program: Annotated[bool, typer.Option("--for-program", hidden=True)] = False,
 ) -> None:
     """Run gateway, engine, data proxy and trainer on this machine until Ctrl-C.
@@ -40,6 +54,7 @@ def up(
       headrace up
       headrace up --port 9000 --no-train
       headrace up --model ~/models/Qwen3-0.6B --engine-args "--tool-call-parser qwen25 --reasoning-parser qwen3"
+      headrace up --database-url postgresql+psycopg://headrace@/headrace --database-owner-url postgresql+psycopg://headrace_owner@/headrace
       headrace up --model tiny --data-dir /tmp/try --config-dir /tmp/try-keys --train-consent
     """
     from rich.console import Console
@@ -51,7 +66,7 @@ def up(
     options = UpOptions(
         paths=paths_of(data_dir, config_dir), host=host, port=port, model=model, dtype=dtype, num_ranks=ranks, train=train,
         num_gateways=gateways, train_consent=train_consent, tenant=tenant, for_program=for_program,
-        engine_args=tuple(shlex.split(engine_args)),
+        engine_args=tuple(shlex.split(engine_args)), database_url=database_url, database_owner_url=database_owner_url,
     )  # fmt: skip
     console = Console()
     run(options, Report(console), lambda endpoints, first: None if for_program else _welcome(console, options, endpoints, first))

@@ -30,6 +30,10 @@ class UpOptions:
     tenant: str = "default"
     for_program: bool = False
     """Started by a program: no banner, and no first key, which the program makes for itself."""
+    database_url: str | None = None
+    """PostgreSQL for the store, by the data proxy's role; None: SQLite in the data directory."""
+    database_owner_url: str | None = None
+    """The same by the role that owns it, for migrations."""
     engine_args: tuple[str, ...] = ()
     """SGLang's own flags, such as ``--tool-call-parser hermes``, appended to ours."""
 

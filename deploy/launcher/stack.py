@@ -90,6 +90,8 @@ def _directories(options: UpOptions) -> dict[str, str]:
 
 def _dataproxy(options: UpOptions, model_dir: Path) -> ChildSpec:
     values = {**_directories(options), "TOKENIZER_PATH": str(model_dir / "tokenizer.json")}
+    urls = {"DATABASE_URL": options.database_url, "DATABASE_OWNER_URL": options.database_owner_url}
+    values |= {name: url for name, url in urls.items() if url is not None}
     environment = _environment("DATAPROXY", values)
     return ChildSpec(DATAPROXY, _fixed("-m", "dataproxy"), environment, socket_ready(options.paths.socket), 60.0, 15.0)
 
