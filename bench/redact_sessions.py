@@ -50,7 +50,7 @@ def session(rng: random.Random, num_turns: int) -> Iterator[Exchange]:
             strings={"session_id": "", "path": "/v1/chat/completions", "model": "agent", "error": "", "header.user-agent": "openai/1"},
         )  # fmt: skip
         messages += [answer, {"role": "tool", "tool_call_id": f"call_{turn}", "content": '{"ok": true}'}]
-        prompt = np.concatenate((prompt, output, _ids("\n<|im_start|>tool\n{\"ok\": true}<|im_end|>\n")))
+        prompt = np.concatenate((prompt, output, _ids('\n<|im_start|>tool\n{"ok": true}<|im_end|>\n')))
 
 
 def _ids(text: str) -> Ids:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dataproxy.redact.exchange import Detection
 
+DATA_URL_SIGN = ";base64,"
+"""What stands in every text that holds a data URL."""
+
 _DATA_URL = re.compile(r"data:[A-Za-z0-9.+/;=_-]{0,100}?;base64,([A-Za-z0-9+/_=-]{8,})")
 _DETECTOR = "data_url"
 _RANK = 99
@@ -17,8 +20,6 @@ def data_urls(text: str, detect: Callable[[str], Sequence[Detection]]) -> Iterat
 
     Images and other bytes that are not UTF-8 are passed over: the pattern lane cannot read them.
     """
-    if ";base64," not in text:
-        return
     for match in _DATA_URL.finditer(text):
         found = detect(_decoded(match[1]))
         if found:

@@ -1,13 +1,13 @@
-"""Detection in one text: presidio's engine with our recognizer, overlaps resolved here, results cached by keyed digest.
+"""Detection in one text: presidio's engine with our recognizer, piece by piece, overlaps resolved here, each piece looked at once.
 
-The cache holds offsets and keyed digests, never a text or a value.
+What is remembered of a piece, under a keyed digest of it, is offsets and keyed digests, never a text or a value.
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import replace
+from typing import Final, Literal, overload
 
+from dataproxy.redact.chunks import CHUNK, chunks
 from dataproxy.redact.exchange import Detection
 from dataproxy.redact.presidio import (
     AnalyzerEngine,
@@ -16,13 +16,20 @@ from dataproxy.redact.presidio import (
     RecognizerRegistry,
     RecognizerResult,
 )
+from dataproxy.redact.recent import Recent
 from dataproxy.redact.recognizer import RULE, VALUE, PatternRecognizer
 from dataproxy.redact.rules import VERSION
 
-_CACHED_TEXTS = 20_000
+MOST_VALUES: Final = 1000
+"""In a text with more values than this the rest of it is one value of kind BULK: it is a list of people, and nothing to learn from."""
+
+_REMEMBERED_CHUNKS = 50_000
 _LANGUAGE = "en"
 _SHORTEST = 6
 """No rule matches fewer characters."""
+_BULK_RANK = 1000
+_SPANS_LINES = (Detection("", "", 0.0, 0, 0, b""),)
+"""Remembered of a piece in which a value may begin that goes on in the next."""
 
 
 class _NoContext(ContextAwareEnhancer):  # type: ignore[misc]
@@ -40,18 +47,20 @@ class _NoContext(ContextAwareEnhancer):  # type: ignore[misc]
 
 
 class Detector:
-    """Finds personal values and secrets in texts. One per thread: the scratch space and the cache are not locked."""
+    """Finds personal values and secrets in texts. One per thread: the scratch space and what is remembered are not locked."""
 
-    def __init__(self, key: bytes) -> None:
-        """``key`` is the tenant's; digests of values and of cached texts are keyed by it."""
+    def __init__(self, key: bytes, chunk_size: int = CHUNK) -> None:
+        """``key`` is the tenant's; digests of values and of remembered texts are keyed by it. ``chunk_size``: see `chunks`."""
         self._key = hashlib.blake2b(key).digest()
-        self._recognizer = PatternRecognizer()
+        self._chunk_size = chunk_size
+        self._recognizer = PatternRecognizer(MOST_VALUES)
         registry = RecognizerRegistry(recognizers=[self._recognizer], supported_languages=[_LANGUAGE])
         engine = NoOpNlpEngine(models=[{"lang_code": _LANGUAGE, "model_name": "none"}])
         self._analyzer = AnalyzerEngine(
             registry=registry, nlp_engine=engine, supported_languages=[_LANGUAGE], context_aware_enhancer=_NoContext()
         )
-        self._cache: OrderedDict[bytes, tuple[Detection, ...]] = OrderedDict()
+        self._bulk = self.digest(b"BULK")
+        self._chunks: Recent[tuple[Detection, ...]] = Recent(_REMEMBERED_CHUNKS)
 
     def detect(self, text: str, context: str = "", deadline: float = float("inf")) -> tuple[Detection, ...]:
         """The values in ``text``, ordered, none overlapping. ``context`` stands before it; ``deadline`` in monotonic seconds.
@@ -61,21 +70,49 @@ class Detector:
         """
         if len(text) < _SHORTEST:
             return ()
-        digest = self.digest(f"{VERSION}\0{context}\0".encode() + text.encode("utf-8", "surrogatepass"))
-        known = self._cache.get(digest)
-        if known is not None:
-            self._cache.move_to_end(digest)
-            return known
-        self._recognizer.context_before, self._recognizer.deadline = context, deadline
-        found = merge(self._detection(result) for result in self._analyzer.analyze(text, language=_LANGUAGE))
-        self._cache[digest] = found
-        if len(self._cache) > _CACHED_TEXTS:
-            self._cache.popitem(last=False)
-        return found
+        found: list[Detection] = []
+        for start, end in chunks(text, self._chunk_size):
+            if start == 0 and end == len(text):
+                return self._remembered(text, context, True, deadline)
+            hits = self._remembered(text[start:end], "" if start else context, False, deadline)
+            if hits is None:
+                return self._remembered(text, context, True, deadline)
+            found += [hit._replace(start=hit.start + start, end=hit.end + start) for hit in hits]
+            if len(found) > MOST_VALUES:
+                return (*found[:MOST_VALUES], self._rest(found[MOST_VALUES].start, len(text)))
+        return tuple(found)
 
     def digest(self, data: bytes) -> bytes:
         """16 bytes of blake2b under the tenant's key."""
         return hashlib.blake2b(data, digest_size=16, key=self._key).digest()
+
+    @overload
+    def _remembered(self, text: str, context: str, whole: Literal[True], deadline: float) -> tuple[Detection, ...]: ...
+
+    @overload
+    def _remembered(self, text: str, context: str, whole: bool, deadline: float) -> tuple[Detection, ...] | None: ...
+
+    def _remembered(self, text: str, context: str, whole: bool, deadline: float) -> tuple[Detection, ...] | None:
+        """The values in a text, or in a piece of one; None if a value may begin in that piece and go on in the next."""
+        data = f"{VERSION}\0{whole:d}{len(context)}\0{context}{text}".encode("utf-8", "surrogatepass")
+        digest = self.digest(data)
+        known = self._chunks.get(digest)
+        if known is None:
+            spans_lines = self._recognizer.read(text, context) and not whole
+            known = _SPANS_LINES if spans_lines else self._analyzed(text, deadline)
+            self._chunks.put(digest, known)
+        return None if known == _SPANS_LINES else known
+
+    def _analyzed(self, text: str, deadline: float) -> tuple[Detection, ...]:
+        """The values in the text that the recognizer has just read; presidio is asked only where a rule can match."""
+        if not self._recognizer.readings:
+            return ()
+        self._recognizer.deadline = deadline
+        found = merge(self._detection(result) for result in self._analyzer.analyze(text, language=_LANGUAGE))
+        return (self._rest(0, len(text)),) if self._recognizer.overflowed else found
+
+    def _rest(self, start: int, end: int) -> Detection:
+        return Detection("BULK", "bulk", 1.0, start, end, self._bulk, _BULK_RANK)
 
     def _detection(self, result: RecognizerResult) -> Detection:
         rule, value = result.recognition_metadata[RULE], result.recognition_metadata[VALUE]
@@ -92,5 +129,5 @@ def merge(detections: Iterable[Detection]) -> tuple[Detection, ...]:
             continue
         old = merged[-1]
         best = max(old, new, key=lambda d: (d.rank, d.end - d.start))
-        merged[-1] = replace(best, start=old.start, end=max(old.end, new.end))
+        merged[-1] = best._replace(start=old.start, end=max(old.end, new.end))
     return tuple(merged)

@@ -4,7 +4,7 @@ Made by the drain, read by admission and the store. The redacted form never hold
 """
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ Ids: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.uint8]
 
 
-@dataclass(slots=True, frozen=True)
-class Detection:
+class Detection(NamedTuple):
     """One personal value inside a text: characters [start, end) of it. ``canonical`` is a keyed digest of the value.
 
     Of two that overlap that of the higher ``rank`` names the kind.

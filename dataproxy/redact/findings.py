@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from atdp.events import Span
-from dataproxy.redact.data_urls import data_urls
+from dataproxy.redact.data_urls import DATA_URL_SIGN, data_urls
 from dataproxy.redact.detector import Detector, merge
 from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.exchange import Detection, Exchange, Flags, Ids, Json, RedactedExchange
-from dataproxy.redact.leaves import Leaf, leaves, rebuild
+from dataproxy.redact.leaves import WORDS, Leaf
 from dataproxy.redact.masking import TokenStream, join, overwrite
-from dataproxy.redact.spelling import cut_off, find, spellings
 from dataproxy.redact.splice import Surrogates, splice
+from dataproxy.redact.spread import NOT_SPREAD, Values, to_bytes
 from dataproxy.redact.tokens import TokenBytes
+from dataproxy.redact.units import Rebuilt, Unit, UnitMemory, parts
 
 _RENDERED_REQUEST = re.compile(r"/request/(?:messages/\d+/content(?:/\d+/text)?|prompt(?:/\d+)?)")
 _RENDERED_RESPONSE = re.compile(r"/response/(?:.*/)?(?:content|text|reasoning_content|reasoning|arguments)(?:/\d+/text)?")
@@ -24,16 +25,6 @@ _RENDERED_RESPONSE = re.compile(r"/response/(?:.*/)?(?:content|text|reasoning_co
 found there is masked in the tokens if it is there, and not missed if it is not."""
 
 _LEAST_PIECE = 4
-_MANY = 200
-"""With more values than this, those that both looks found are not searched for again: the time would grow with the square."""
-
-
-@dataclass(slots=True, frozen=True)
-class _Value:
-    """A value in the clear, in memory for the time of one call."""
-
-    detection: Detection
-    forms: tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -45,7 +36,9 @@ class _Stream:
 class Findings:
     """Looks at an exchange on construction; then `spread`, `check_located` and `apply`, in this order."""
 
-    def __init__(self, detector: Detector, exchange: Exchange, tokens: TokenBytes | None, deadline: float) -> None:
+    def __init__(
+        self, detector: Detector, memory: UnitMemory, exchange: Exchange, tokens: TokenBytes | None, deadline: float
+    ) -> None:
         """``deadline`` in monotonic seconds.
 
         Raises:
@@ -54,30 +47,50 @@ class Findings:
         self._exchange = replace(exchange, response=_without_logprobs(exchange.response))
         self._deadline = deadline
         self._detector = detector
-        self._leaves = sorted(self._walk(), key=_place)
-        self._found = {_name(leaf): self._in_leaf(leaf) for leaf in self._leaves}
+        self._memory = memory
+        self._parts = parts(self._exchange)
+        self._units = list(self._parts)
+        for unit in self._units:
+            memory.look(unit, self._in_leaf)
         self._streams = [_Stream(stream, stream.find(self._detect)) for stream in _streams(exchange, tokens)]
-        self._values: dict[str, _Value] = {}
+        self._values: Values | None = None
+        self._digest = b""
+        self._at_border = False
 
     def spread(self) -> None:
         """Take every value found anywhere for found wherever it stands, in leaves and in tokens, in every spelling."""
         for stream in self._streams:
             self._cover_border(stream)
-        values = dict(self._raw_values())
-        if len(values) > _MANY:
-            values = self._uncertain(values)
-        self._values = {raw: _Value(found, spellings(raw)) for raw, found in values.items()}
-        for raw, value in self._values.items():
+        found = {raw: detection for raw, detection in self._raw_values() if detection.kind not in NOT_SPREAD}
+        if not found:
+            return
+        self._values = values = Values(found)
+        named = sorted(f"{raw}\0{detection.kind}" for raw, detection in found.items())
+        self._digest = self._detector.digest("\0".join(named).encode("utf-8", "surrogatepass"))
+        for unit in self._units:
+            if unit is not self._parts.response and not self._at_border:
+                self._memory.spread(unit, self._digest, self._search)
+            else:
+                self._search(unit)
+        self._search_end(self._parts.response)
+        for stream in self._streams:
             self._check_time()
-            for leaf in self._leaves:
-                places = find(leaf.text, value.forms)
-                if _RENDERED_RESPONSE.fullmatch(leaf.pointer):
-                    places += cut_off(leaf.text, raw)
-                self._found[_name(leaf)] += [replace(value.detection, start=start, end=end) for start, end in places]
-            for stream in self._streams:
-                data = stream.tokens.data
-                places = find(data, _encoded(value.forms)) + cut_off(data, raw.encode("utf-8", "surrogateescape"))
-                stream.found += [(value.detection, *place) for place in places]
+            data = stream.tokens.data
+            stream.found += (*values.in_bytes(data), *values.cut_off_in_bytes(data))
+
+    def _search(self, unit: Unit) -> None:
+        """Add every place of every value in a unit to what is found there."""
+        self._check_time()
+        if self._values is not None and (unit.leaves is not None or not unit.key or self._values.is_in(unit)):
+            for n, detection in self._values.in_leaves(unit.open()):
+                unit.add(n, detection)
+
+    def _search_end(self, response: Unit) -> None:
+        """Add the beginnings of values with which a text of the answer breaks off."""
+        for n, leaf in enumerate(response.open() if self._values is not None else ()):
+            if self._values is not None and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
+                for detection in self._values.cut_off_in(leaf.text):
+                    response.add(n, detection)
 
     def check_located(self) -> None:
         """Check that every value of a rendered text is in the tokens.
@@ -88,13 +101,15 @@ class Findings:
         prompt_known, output_known = self._exchange.prompt_ids is not None, bool(self._exchange.output_ids)
         in_prompt = {d.canonical for s in self._streams for d, start, _ in s.found if start < s.tokens.border}
         in_either = {d.canonical for s in self._streams for d, _, _ in s.found}
-        for leaf in self._leaves:
-            if leaf.form == "key":
-                continue
-            if prompt_known and _RENDERED_REQUEST.fullmatch(leaf.pointer):
-                self._require(leaf, in_prompt)
-            elif output_known and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
-                self._require(leaf, in_either)
+        for unit in self._units:
+            for n, found in unit.found.items():
+                leaf = unit.open()[n]
+                if leaf.form == "key":
+                    continue
+                if prompt_known and _RENDERED_REQUEST.fullmatch(leaf.pointer):
+                    _require(found, in_prompt)
+                elif output_known and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
+                    _require(found, in_either)
 
     def apply(self, mask_id: int) -> RedactedExchange:
         """The exchange without what was found.
@@ -103,72 +118,57 @@ class Findings:
             RedactionFailed: a value is still readable afterwards, or ``mask_id`` is no id.
         """
         surrogates = Surrogates()
-        merged = {_name(leaf): merge(self._found[_name(leaf)]) for leaf in self._leaves}
-        for leaf in self._leaves:
-            for detection in merged[_name(leaf)]:
-                surrogates.name(detection)
+        rebuilt = {}
+        for unit in self._units:
+            unit.found = {n: list(merge(found)) for n, found in sorted(unit.found.items())}
         spans: list[Span] = []
-        texts: list[str] = []
-
-        def put(leaf: Leaf, shown: str) -> Json:
-            text, new = splice(leaf.text, merged[_name(leaf)], surrogates, shown)
-            spans.extend(new)
-            texts.append(text)
-            return text
-
-        request = rebuild(self._exchange.request, "/request", put)
-        response = rebuild(self._exchange.response, "/response", put)
-        strings = {name: str(rebuild(text, f"/strings/{name}", put)) for name, text in self._exchange.strings.items()}
+        for unit in self._units:
+            names = [surrogates.name(detection) for detections in unit.found.values() for detection in detections]
+            rebuilt[id(unit)] = values, new = self._rebuilt(unit, surrogates, names)
+            spans += new
         prompt_altered, output_altered = self._flags()
-        self._check_gone("\0".join(texts), prompt_altered, output_altered)
+        self._check_tokens_gone(prompt_altered, output_altered)
         prompt_ids, output_ids = self._exchange.prompt_ids, self._exchange.output_ids
         return RedactedExchange(
-            request=request,
-            response=response,
+            request=self._parts.request(self._exchange.request, lambda unit: rebuilt[id(unit)][0]),
+            response=rebuilt[id(self._parts.response)][0][0],
             prompt_ids=None if prompt_ids is None else overwrite(prompt_ids, prompt_altered, mask_id),
             output_ids=[overwrite(ids, flags, mask_id) for ids, flags in zip(output_ids, output_altered, strict=True)],
-            strings=strings,
+            strings=dict(zip(self._exchange.strings, map(str, rebuilt[id(self._parts.strings)][0]), strict=True)),
             spans=spans,
             prompt_altered=None if prompt_ids is None else prompt_altered,
             output_altered=output_altered,
         )
 
-    def _walk(self) -> Iterator[Leaf]:
-        yield from leaves(self._exchange.request, "/request")
-        yield from leaves(self._exchange.response, "/response")
-        for name, text in self._exchange.strings.items():
-            yield from leaves(text, f"/strings/{name}")
+    def _in_leaf(self, leaf: Leaf) -> tuple[Detection, ...]:
+        text = leaf.text
+        if text in WORDS:
+            return ()
+        found = self._detector.detect(text, leaf.context, self._deadline)
+        return merge((*found, *data_urls(text, self._detect))) if DATA_URL_SIGN in text else found
 
-    def _in_leaf(self, leaf: Leaf) -> list[Detection]:
-        return [*self._detect(leaf.text, leaf.context), *data_urls(leaf.text, self._detect)]
-
-    def _detect(self, text: str, context: str = "") -> tuple[Detection, ...]:
-        return self._detector.detect(text, context, self._deadline)
+    def _detect(self, text: str) -> tuple[Detection, ...]:
+        return self._detector.detect(text, "", self._deadline)
 
     def _raw_values(self) -> Iterator[tuple[str, Detection]]:
-        for leaf in self._leaves:
-            for found in merge(self._found[_name(leaf)]):
-                yield leaf.text[found.start : found.end], found
+        for unit in self._units:
+            for n, detections in unit.found.items():
+                text = unit.open()[n].text
+                for found in merge(detections) if len(detections) > 1 else detections:
+                    yield text[found.start : found.end], found
         for stream in self._streams:
             for found, start, end in stream.found:
                 yield stream.tokens.data[start:end].decode("utf-8", "surrogateescape"), found
 
-    def _uncertain(self, values: dict[str, Detection]) -> dict[str, Detection]:
-        """Values that may stand somewhere undetected: seen on one side only, or counted only because a word said so."""
-        in_leaves = {found.canonical for others in self._found.values() for found in others}
-        in_tokens = {found.canonical for stream in self._streams for found, _, _ in stream.found} if self._streams else in_leaves
-        sure = in_leaves & in_tokens
-        return {raw: found for raw, found in values.items() if found.canonical not in sure or found.kind == "PHONE"}
-
-    def _require(self, leaf: Leaf, located: set[bytes]) -> None:
-        if any(found.canonical not in located for found in merge(self._found[_name(leaf)])):
-            raise RedactionFailed("unlocated", "a value of the text is not in the tokens")
-
     def _cover_border(self, stream: _Stream) -> None:
         """A value that begins in the prompt and ends in the output: mark its two pieces in the texts they belong to."""
         border = stream.tokens.border
+        if any(found.kind in NOT_SPREAD and start < border < end for found, start, end in stream.found):
+            stream.found = [(found, start, min(end, border)) for found, start, end in stream.found if start < border]
+            stream.found += stream.tokens.find(self._detect, border)
         for found, start, end in stream.found:
             if start < border < end:
+                self._at_border = True
                 head, tail = stream.tokens.data[start:border], stream.tokens.data[border:end]
                 self._cover_piece(found, head.decode("utf-8", "ignore").strip(), _RENDERED_REQUEST, last=True)
                 self._cover_piece(found, tail.decode("utf-8", "ignore").strip(), _RENDERED_RESPONSE, last=False)
@@ -176,17 +176,18 @@ class Findings:
     def _cover_piece(self, found: Detection, piece: str, where: re.Pattern[str], last: bool) -> None:
         """Mark ``piece`` in the texts of ``where``; one too short to be told from chance only at their end or beginning."""
         covered = not piece
-        for leaf in self._leaves if piece else ():
-            if not where.fullmatch(leaf.pointer):
-                continue
-            places = find(leaf.text, (piece,))
-            if len(piece) < _LEAST_PIECE:
-                at_edge = leaf.text.rstrip().endswith(piece) if last else leaf.text.lstrip().startswith(piece)
-                places = (places[-1:] if last else places[:1]) if at_edge else []
-            # Above its own kind: the piece may look like a value of its own and must not be named as another.
-            piece_found = replace(found, rank=found.rank + 1)
-            self._found[_name(leaf)] += [replace(piece_found, start=start, end=end) for start, end in places]
-            covered = covered or bool(places)
+        for unit in self._units if piece else ():
+            for n, leaf in enumerate(unit.open()):
+                if not where.fullmatch(leaf.pointer):
+                    continue
+                starts = [match.start() for match in re.finditer(re.escape(piece), leaf.text)]
+                if len(piece) < _LEAST_PIECE:
+                    at_edge = leaf.text.rstrip().endswith(piece) if last else leaf.text.lstrip().startswith(piece)
+                    starts = (starts[-1:] if last else starts[:1]) if at_edge else []
+                for start in starts:
+                    # Above its own kind: the piece may look like a value of its own and must not be named as another.
+                    unit.add(n, found._replace(rank=found.rank + 1, start=start, end=start + len(piece)))
+                covered = covered or bool(starts)
         if not covered:
             raise RedactionFailed("unlocated", "a value across prompt and output is not in the text")
 
@@ -200,16 +201,43 @@ class Findings:
             outputs.append(flags[num_prompt:])
         return prompt, outputs[: len(self._exchange.output_ids)]
 
-    def _check_gone(self, text: str, prompt_altered: Flags, output_altered: list[Flags]) -> None:
-        left = [
-            stream.tokens.remaining(np.concatenate((prompt_altered, flags)))
-            for stream, flags in zip(self._streams, output_altered or [np.zeros(0, np.uint8)], strict=False)
-        ]
-        for value in self._values.values():
+    def _rebuilt(self, unit: Unit, surrogates: Surrogates, names: list[str]) -> Rebuilt:
+        if not names:
+            self._require_gone(leaf.text for leaf in unit.leaves or ())
+            return [value for _, value, _ in unit.roots], ()
+
+        def make(unit: Unit) -> Rebuilt:
+            return self._without_values(unit, surrogates)
+
+        return self._memory.rebuild(unit, self._digest, names, make)
+
+    def _without_values(self, unit: Unit, surrogates: Surrogates) -> Rebuilt:
+        self._check_time()
+        leaves = unit.open()
+        found = {(leaves[n].pointer, leaves[n].form == "key"): detections for n, detections in unit.found.items()}
+        texts: list[str] = []
+        spans: list[Span] = []
+
+        def put(leaf: Leaf, shown: str) -> Json:
+            text, new = splice(leaf.text, found.get((leaf.pointer, leaf.form == "key"), ()), surrogates, shown)
+            spans.extend(new)
+            texts.append(text)
+            return text
+
+        values = unit.rebuilt(put)
+        self._require_gone(texts)
+        return values, tuple(spans)
+
+    def _require_gone(self, texts: Iterable[str]) -> None:
+        if self._values is not None and self._values.occur(to_bytes("\0".join(texts))):
+            raise RedactionFailed("leak", "a value is left in the text")
+
+    def _check_tokens_gone(self, prompt_altered: Flags, output_altered: list[Flags]) -> None:
+        if self._values is None:
+            return
+        for stream, flags in zip(self._streams, output_altered or [np.zeros(0, np.uint8)], strict=False):
             self._check_time()
-            if any(form in text for form in value.forms):
-                raise RedactionFailed("leak", "a value is left in the text")
-            if any(form in data for data in left for form in _encoded(value.forms)):
+            if self._values.occur(stream.tokens.remaining(np.concatenate((prompt_altered, flags)))):
                 raise RedactionFailed("leak", "a value is left in the tokens")
 
     def _check_time(self) -> None:
@@ -217,19 +245,9 @@ class Findings:
             raise RedactionFailed("timeout")
 
 
-def _name(leaf: Leaf) -> tuple[str, bool]:
-    return leaf.pointer, leaf.form == "key"
-
-
-def _place(leaf: Leaf) -> int:
-    """Messages are numbered first, then the answer, then the rest: so the next turn, which resends both, numbers alike."""
-    if leaf.pointer.startswith(("/request/messages/", "/request/prompt")):
-        return 0
-    return 1 if leaf.pointer.startswith("/response/") else 2
-
-
-def _encoded(forms: Iterable[str]) -> tuple[bytes, ...]:
-    return tuple(form.encode("utf-8", "surrogateescape") for form in forms)
+def _require(found: list[Detection], located: set[bytes]) -> None:
+    if any(detection.canonical not in located for detection in merge(found)):
+        raise RedactionFailed("unlocated", "a value of the text is not in the tokens")
 
 
 def _streams(exchange: Exchange, tokens: TokenBytes | None) -> list[TokenStream]:

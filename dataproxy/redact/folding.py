@@ -70,10 +70,12 @@ def views(text: str, context: str = "") -> Iterator[View]:
 
 
 def _unescaped(text: str) -> str:
-    try:
-        return unquote(text.encode("ascii", "backslashreplace").decode("unicode_escape", "ignore"))
-    except UnicodeDecodeError:
-        return text
+    return unquote(_ESCAPE.sub(_character, text)) if "\\" in text or "%" in text else text
+
+
+def _character(match: re.Match[str]) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _LETTERS.get(match[3], match[3])
 
 
 def _fold(text: str) -> tuple[bytes, NDArray[np.int64] | None]:
@@ -120,6 +122,9 @@ def _build_table() -> NDArray[np.uint8]:
 
 
 _TABLE = _build_table()
+
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|([nrt\"'/\\]))")
+_LETTERS = {"n": "\n", "r": "\r", "t": "\t"}
 
 # Undone in place: what an escape stands for, then `_GONE` up to its old length, so that positions hold until they are dropped.
 _SIMPLE = (

@@ -33,21 +33,27 @@ class TokenStream:
         """The byte where the prompt ends."""
         return int(self.offsets[self.num_prompt])
 
-    def find(self, detect: Callable[[str], Iterable[Detection]]) -> list[tuple[Detection, int, int]]:
-        """Detections in the decoded text with the bytes [start, end) of each. Bytes that are no UTF-8 are one character each."""
-        text = self.data.decode("utf-8", "surrogateescape")
+    def find(self, detect: Callable[[str], Iterable[Detection]], first: int = 0) -> list[tuple[Detection, int, int]]:
+        """Detections in the decoded text from byte ``first`` on with the bytes [start, end) of each.
+
+        Bytes that are no UTF-8 are one character each.
+        """
+        text = self.data[first:].decode("utf-8", "surrogateescape")
         detections = list(detect(text))
         if not detections:
             return []
-        ends = _byte_offsets(text)
-        return [(found, int(ends[found.start]), int(ends[found.end])) for found in detections]
+        ends = range(len(text) + 1) if text.isascii() else _byte_offsets(text).tolist()
+        return [(found, first + ends[found.start], first + ends[found.end]) for found in detections]
 
     def flags(self, spans: Iterable[tuple[int, int]]) -> Flags:
         """[L] uint8: 1 for every token that shares a byte with one of ``spans``."""
-        flags = np.zeros(len(self.ids), np.uint8)
-        for start, end in spans:
-            first = np.searchsorted(self.offsets[1:], start, "right")
-            flags[first : np.searchsorted(self.offsets[:-1], end, "left")] = 1
+        places = np.array(list(spans), np.int64).reshape(-1, 2)
+        if not len(places):
+            return np.zeros(len(self.ids), np.uint8)
+        first = np.searchsorted(self.offsets[1:], places[:, 0], "right")
+        last = np.searchsorted(self.offsets[:-1], places[:, 1], "left")
+        steps = np.bincount(first, minlength=len(self.ids) + 1) - np.bincount(last, minlength=len(self.ids) + 1)
+        flags: Flags = (np.cumsum(steps[:-1]) > 0).astype(np.uint8)
         return flags
 
     def remaining(self, flags: Flags) -> bytes:
@@ -70,7 +76,9 @@ def join(tokens: TokenBytes, prompt: Ids, output: Ids) -> TokenStream:
 
 def overwrite(ids: Ids, flags: Flags, mask_id: int) -> Ids:
     """``ids`` [N] with ``mask_id`` wherever ``flags`` [N] is 1."""
-    return np.where(flags.astype(np.bool_), np.int32(mask_id), ids).astype(np.int32)
+    masked = np.array(ids, np.int32)
+    masked[flags.astype(np.bool_)] = mask_id
+    return masked
 
 
 def _byte_offsets(text: str) -> NDArray[np.int64]:

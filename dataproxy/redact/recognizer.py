@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import TypeAlias
 
 from dataproxy.redact.errors import RedactionFailed
-from dataproxy.redact.folding import views
+from dataproxy.redact.folding import View, views
 from dataproxy.redact.prefilter import Prefilter
 from dataproxy.redact.presidio import LocalRecognizer, NlpArtifacts, RecognizerResult
 from dataproxy.redact.rules import RULES, VERSION, Rule
@@ -19,17 +20,28 @@ Found: TypeAlias = tuple[int, int, int, bytes]
 
 
 class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
-    """Finds the values of `RULES`. ``context`` and ``deadline`` (monotonic seconds) are set by the detector before each text."""
+    """Finds the values of `RULES`. A text is given to `read` first; then presidio asks `analyze` for what is in it.
 
-    def __init__(self) -> None:
+    ``deadline`` is in monotonic seconds. ``overflowed``: there were more than ``most`` hits, and the search was given up.
+    """
+
+    def __init__(self, most: int) -> None:
         self._prefilter = Prefilter(RULES)
-        self.context_before = ""
+        self._most = most
+        self.readings: list[tuple[View, list[Rule]]] = []
         self.deadline = float("inf")
+        self.overflowed = False
         kinds = sorted({rule.kind for rule in RULES})
         super().__init__(supported_entities=kinds, name="HeadracePatterns", supported_language="en", version=VERSION)
 
     def load(self) -> None:
         """Nothing to load: the rules are compiled in the constructor."""
+
+    def read(self, text: str, context: str) -> bool:
+        """Note the views of ``text`` in which a rule can match, and say whether one of these rules spans lines."""
+        self.overflowed = False
+        self.readings = [(view, rules) for view in views(text, context) if (rules := self._prefilter.possible(view.data))]
+        return any(rule.spans_lines for _, rules in self.readings for rule in rules)
 
     def analyze(self, text: str, entities: list[str], nlp_artifacts: NlpArtifacts | None) -> list[RecognizerResult]:
         """Every hit of every rule; overlaps of different rules are left in.
@@ -38,12 +50,18 @@ class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
             RedactionFailed: the deadline passed.
         """
         found: dict[str, tuple[Rule, list[Found]]] = {}
-        for view in views(text, self.context_before):
-            for rule in self._prefilter.possible(view.data):
+        for view, rules in self.readings:
+            left = self._most
+            for rule in rules:
                 if time.monotonic() > self.deadline:
                     raise RedactionFailed("timeout")
                 hits = found.setdefault(rule.name, (rule, []))[1]
-                hits += [(*view.span(hit.start, hit.end), view.layer, hit.value) for hit in rule.find(view)]
+                new = [(*view.span(hit.start, hit.end), view.layer, hit.value) for hit in islice(rule.find(view), left + 1)]
+                left -= len(new)
+                if left < 0:
+                    self.overflowed = True
+                    return []
+                hits += new
         return [self._result(rule, *hit) for rule, hits in found.values() for hit in _deepest(hits)]
 
     def _result(self, rule: Rule, start: int, end: int, _: int, value: bytes) -> RecognizerResult:

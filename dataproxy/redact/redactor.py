@@ -14,6 +14,7 @@ from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.exchange import Exchange, RedactedExchange, RedactedText
 from dataproxy.redact.findings import Findings
 from dataproxy.redact.tokens import TokenBytes
+from dataproxy.redact.units import UnitMemory
 
 LIMIT_S: Final = 5.0
 
@@ -32,6 +33,7 @@ class Redactor:
         ``limit_s`` is the time one call may take; past it the call fails.
         """
         self._detector = Detector(tenant_key)
+        self._memory = UnitMemory(self._detector)
         self._mask_id = mask_id
         self._tokens = tokens
         self._limit_s = limit_s
@@ -63,7 +65,7 @@ class Redactor:
         return RedactedText(redacted.strings["text"], spans)
 
     def _redact_exchange(self, exchange: Exchange) -> RedactedExchange:
-        findings = Findings(self._detector, exchange, self._tokens, time.monotonic() + self._limit_s)
+        findings = Findings(self._detector, self._memory, exchange, self._tokens, time.monotonic() + self._limit_s)
         findings.spread()
         findings.check_located()
         return findings.apply(self._mask_id)

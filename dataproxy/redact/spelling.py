@@ -2,12 +2,14 @@
 
 import html
 import json
-from collections.abc import Iterable
+import re
 from typing import AnyStr
 from urllib.parse import quote, quote_plus
 
 _LEAST_CUT = 5
 """Beginnings that are shorter, or only letters, are words like any other."""
+_PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
+_NO_ESCAPE = re.compile(r"[A-Za-z0-9_.\-~ @+()*,;:=?!$%]+")
 
 
 def spellings(value: str) -> tuple[str, ...]:
@@ -15,33 +17,33 @@ def spellings(value: str) -> tuple[str, ...]:
 
     A value found under an escape is unescaped as well: a template that parses tool arguments renders it plainly.
     """
+    if _PLAIN.fullmatch(value):
+        return (value,)
     forms = [value]
     for base in dict.fromkeys((value, _unescaped(value), value.strip())):
         if any("\ud800" <= character <= "\udfff" for character in base):
             continue
+        forms += [base, quote(base, safe=""), quote(base), quote_plus(base)]
+        if _NO_ESCAPE.fullmatch(base):
+            continue
         once, ascii_once = json.dumps(base, ensure_ascii=False)[1:-1], json.dumps(base)[1:-1]
-        forms += [base, once, ascii_once, json.dumps(once, ensure_ascii=False)[1:-1], once.replace("/", "\\/")]
-        forms += [html.escape(base), html.escape(base, quote=False), quote(base, safe=""), quote(base), quote_plus(base)]
+        forms += [once, ascii_once, json.dumps(once, ensure_ascii=False)[1:-1], once.replace("/", "\\/")]
+        forms += [html.escape(base), html.escape(base, quote=False)]
     return tuple(dict.fromkeys(form for form in forms if form))
 
 
-def find(text: AnyStr, forms: Iterable[AnyStr]) -> list[tuple[int, int]]:
-    """Where any of ``forms`` stands in ``text``: places [start, end), possibly overlapping."""
-    places: list[tuple[int, int]] = []
-    for form in forms:
-        at = text.find(form)
-        while at >= 0:
-            places.append((at, at + len(form)))
-            at = text.find(form, at + len(form))
-    return places
-
-
-def cut_off(text: AnyStr, value: AnyStr) -> list[tuple[int, int]]:
+def cut_off(text: AnyStr, value: AnyStr) -> tuple[int, int] | None:
     """Where the beginning of ``value`` ends ``text``: an answer stopped at its length limit may break off inside a value."""
-    for size in range(min(len(value) - 1, len(text)), _LEAST_CUT - 1, -1):
-        if text.endswith(value[:size]) and not value[:size].isalpha():
-            return [(len(text) - size, len(text))]
-    return []
+    head = value[:_LEAST_CUT]
+    if len(value) <= _LEAST_CUT:
+        return None
+    at = text.find(head, max(0, len(text) - len(value) + 1))
+    while at >= 0:
+        left = text[at:]
+        if value.startswith(left):
+            return None if left.isalpha() else (at, len(text))
+        at = text.find(head, at + 1)
+    return None
 
 
 def _unescaped(value: str) -> str:

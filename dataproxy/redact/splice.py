@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from atdp.events import Span
@@ -31,11 +31,13 @@ class Surrogates:
         return self._names[key]
 
 
-def splice(text: str, detections: Iterable[Detection], surrogates: Surrogates, path: str) -> tuple[str, list[Span]]:
+def splice(text: str, detections: Sequence[Detection], surrogates: Surrogates, path: str) -> tuple[str, list[Span]]:
     """``text`` with each of ``detections`` (in order, none overlapping) replaced, and the spans of what stands there now.
 
     In a text that is JSON a bare number becomes a string, so that it stays JSON.
     """
+    if not detections:
+        return text, []
     pieces: list[str] = []
     spans: list[Span] = []
     at = length = 0
@@ -52,7 +54,7 @@ def splice(text: str, detections: Iterable[Detection], surrogates: Surrogates, p
 
 def _placed(text: str, detections: tuple[Detection, ...]) -> list[tuple[Detection, int, int, bool]]:
     """Each detection with the characters to replace and whether the surrogate needs quotes of its own."""
-    if not detections or not _is_json(text):
+    if not _is_json(text):
         return [(detection, detection.start, detection.end, False) for detection in detections]
     strings = [match.span() for match in _JSON_STRING.finditer(text)]
     placed: list[tuple[Detection, int, int, bool]] = []

@@ -56,7 +56,7 @@ class TokenBytes:
             raise RedactionFailed("unknown_token")
         offsets = np.zeros(len(ids) + 1, np.int64)
         np.cumsum(self._lengths[ids], out=offsets[1:])
-        return b"".join([self._table[index] for index in ids.tolist()]), offsets
+        return b"".join(map(self._table.__getitem__, ids.tolist())), offsets
 
 
 def _table(tokenizer: dict[str, Any]) -> list[bytes]:

@@ -16,7 +16,7 @@ _OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _QUAD = re.compile(_OCTET + rb"(?:\." + _OCTET + rb"){3}")
 _NOBODYS = re.compile(rb"(?:0|127|22[4-9]|23[0-9]|255)\.")
 """This network, loopback, multicast, broadcast and masks."""
-_VERSION_WORD = re.compile(r"(?:version|release|v|build|rev|版本)[\s:=\"']*$")
+_VERSION_WORD = re.compile(r"(?:version|release|v|build|rev|版本)[ \t:=\"']*\Z")
 
 
 def _email_length(address: bytes) -> int | None:

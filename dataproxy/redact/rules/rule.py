@@ -24,7 +24,8 @@ Judge: TypeAlias = Callable[[View, re.Match[bytes]], Hit | None]
 class Rule:
     """``trigger`` is a Hyperscan expression that every hit of ``find`` implies. ``find`` takes time linear in the view.
 
-    Of two overlapping detections that of the higher ``rank`` names the kind.
+    Of two overlapping detections that of the higher ``rank`` names the kind. Unless it ``spans_lines``, neither its hits nor the
+    words that it judges by go across a line feed.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Rule:
     rank: int
     trigger: bytes
     find: Find
+    spans_lines: bool = False
 
 
 def by_pattern(pattern: bytes, judge: Judge) -> Find:

@@ -90,7 +90,8 @@ def _private_key(_: View, match: re.Match[bytes]) -> Hit | None:
 
 
 RULES = (
-    Rule("private_key", "PRIVATE_KEY", 1.0, 100, rb"PRIVATE KEY(?: BLOCK)?-----", by_pattern(_PRIVATE_KEY, _private_key)),
+    Rule("private_key", "PRIVATE_KEY", 1.0, 100, rb"PRIVATE KEY(?: BLOCK)?-----", by_pattern(_PRIVATE_KEY, _private_key),
+         spans_lines=True),
     Rule("connection_string", "CONNECTION_STRING", 1.0, 95, rb"://[^\s/@\"'<>]{0,128}:[^\s/@\"'<>]{1,256}@",
          by_pattern(_CONNECTION, accept)),
     Rule("jwt", "JWT", 1.0, 90, rb"eyJ[A-Za-z0-9_\-]{6,}\.", by_pattern(_JWT, _jwt)),

@@ -9,7 +9,7 @@ import pytest
 
 from dataproxy.redact import Exchange, RedactionFailed, Redactor, TokenBytes
 from dataproxy.redact.exchange import Json
-from tests.dataproxy.redact.encoder import MASK_ID
+from tests.dataproxy.redact.encoder import MASK_ID, Encoder
 
 
 def redact(redactor: Redactor, value: Json) -> Json:
@@ -81,9 +81,23 @@ def test_an_error_fails_closed_and_does_not_quote_the_text(redactor: Redactor) -
 
 
 def test_many_values_are_all_redacted(redactor: Redactor) -> None:
-    text = "\n".join(f"{n};user{n}@example.com" for n in range(1500))
+    text = "\n".join(f"{n};user{n}@example.com" for n in range(900))
     redacted = redactor.redact_text(text)
-    assert "@" not in redacted.text and len(redacted.spans) == 1500
+    assert "@" not in redacted.text and len(redacted.spans) == 900
+
+
+@pytest.mark.parametrize("separator", ["\n", " "])
+def test_a_list_of_more_people_than_anybody_reads_goes_as_one_value(redactor: Redactor, separator: str) -> None:
+    redacted = redactor.redact_text("list:\n" + separator.join(f"{n};user{n}@example.com" for n in range(3000)))
+    assert "@" not in redacted.text and redacted.text.endswith("<BULK_1>") and redacted.spans[-1].kind == "BULK"
+
+
+def test_a_list_of_people_is_masked_in_the_tokens_as_well(redactor: Redactor, encoder: Encoder) -> None:
+    content = "\n".join(f"{n};user{n}@example.com" for n in range(1200))
+    redacted = redactor.redact_exchange(
+        Exchange({"messages": [{"role": "user", "content": content}]}, {}, encoder.chat(("user", content)), [encoder.ids("ok")])
+    )
+    assert redacted.prompt_ids is not None and "@" not in f"{redacted.request}{encoder.text(redacted.prompt_ids)}"
 
 
 def test_importing_redaction_loads_no_model_framework_and_opens_no_connection() -> None:
