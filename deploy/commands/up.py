@@ -39,7 +39,7 @@ def up(
         str | None,
         typer.Option(
             envvar="HEADRACE_DATAPROXY_DATABASE_OWNER_URL",
-            help="The same database by its owner, who makes and migrates the tables.",
+            help="The same by its owner, who makes and migrates the tables.",
         ),
     ] = None,
     for_program: Annotated[bool, typer.Option("--for-program", hidden=True)] = False,
