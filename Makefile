@@ -4,6 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 SEED ?= 1
 SEEDS ?= 5
+JOBS ?= 2
 
 # Two cores are the smallest machine: more threads than that only wait for each other. Nothing is downloaded at run time.
 export OMP_NUM_THREADS ?= 2
@@ -11,6 +12,9 @@ export MKL_NUM_THREADS ?= 2
 export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE := 1
 export PYTHONUNBUFFERED := 1
+
+# Side by side: tests wait for processes more than they compute. Those that need an engine stay in one process.
+TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 .PHONY: help install agents demo test unit lint bench soak clean
 
@@ -32,10 +36,10 @@ lint: install ## ruff, mypy, import rules
 	@echo "lint: import rules" && $(BIN)/lint-imports
 
 unit: install ## tests without an engine, the quick ones
-	@$(BIN)/python -m pytest -m "not engine and not e2e and not slow and not soak" $(PYTEST)
+	@$(TESTS) -m "not engine and not e2e and not slow and not soak" $(PYTEST)
 
 test: lint agents ## lint and every test but the soak
-	@$(BIN)/python -m pytest -m "not soak" --durations=15 $(PYTEST)
+	@$(TESTS) -m "not soak" --durations=15 $(PYTEST)
 
 soak: install ## the long tests: repeated kill -9 under load
 	@$(BIN)/python -m pytest -m soak --durations=15 $(PYTEST)
