@@ -49,13 +49,14 @@ def _fused(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scaling:
 
 
 def _written_out(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor, scaling: float) -> Tensor:
-    """softmax(QKᵀ) V with the query heads of one key head in one product; softmax in float32."""
+    """softmax(QKᵀ) V with the query heads of one key head in one product; softmax in float32 or wider."""
     num_rows, heads, length, width = queries.shape
     groups = keys.shape[1]
     stacked = (queries * scaling).reshape(num_rows, groups, heads // groups * length, width)
     bias = torch.zeros(mask.shape, dtype=queries.dtype, device=mask.device).masked_fill_(~mask, float("-inf"))
     scores = (stacked @ keys.transpose(-1, -2)).reshape(num_rows, groups, heads // groups, length, -1)
-    weights = torch.softmax(scores + bias[:, None], dim=-1, dtype=torch.float32).to(values.dtype)
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    weights = torch.softmax(scores + bias[:, None], dim=-1, dtype=wide).to(values.dtype)
     return (weights.reshape(num_rows, groups, heads // groups * length, -1) @ values).reshape(queries.shape)
 
 

@@ -37,9 +37,10 @@ def token_logprobs(logits: Tensor, temperatures: Tensor, predictor: Tensor, targ
     """Logprobs of sampled tokens under temperature-scaled logits.
 
     `logits` [P, V], `temperatures` [P], `predictor` [M] row of each token's logits, `targets` [M] token ids.
-    Gives float32 logprobs [M] with gradient, and the entropy [P] of each distribution without.
+    Gives logprobs [M] with gradient, and the entropy [P] of each distribution without, in float32 or wider.
     """
-    scaled = torch.log_softmax(logits.float() / temperatures[:, None], dim=-1)
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    scaled = torch.log_softmax(wide / temperatures[:, None], dim=-1)
     with torch.no_grad():
         entropy = -(scaled.exp() * scaled).sum(-1)
     return scaled[predictor, targets], entropy

@@ -66,14 +66,7 @@ class Policy:
 
     def logprobs(self, batch: Microbatch) -> tuple[Tensor, Tensor]:
         """Logprobs [M] of the trained tokens, and the entropy [P] where they were sampled (no gradient)."""
-        output = self.model(
-            input_ids=batch.token_ids,
-            position_ids=batch.positions,
-            tree=batch.tree,
-            logits_to_keep=batch.predictors,
-            use_cache=False,
-        )
-        return token_logprobs(output.logits[0], batch.temperatures, batch.predictor, batch.targets)
+        return tree_logprobs(self.model, batch)
 
     def synchronise_gradients(self, last: bool) -> None:
         """Say whether the next backward is the last of its step: only then are gradients reduced and weights let go."""
@@ -116,3 +109,15 @@ class Policy:
             if self._ranks.is_first:
                 gathered[name] = full.cpu()
         return gathered
+
+
+def tree_logprobs(model: nn.Module, batch: Microbatch) -> tuple[Tensor, Tensor]:
+    """As `Policy.logprobs`, by any transformers decoder with `attention.NAME` as its attention."""
+    output = model(
+        input_ids=batch.token_ids,
+        position_ids=batch.positions,
+        tree=batch.tree,
+        logits_to_keep=batch.predictors,
+        use_cache=False,
+    )
+    return token_logprobs(output.logits[0], batch.temperatures, batch.predictor, batch.targets)
