@@ -45,14 +45,17 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve(app: Any, *, unix_socket: Path | None = None, lifespan: str = "on", http: Any = "httptools") -> AsyncIterator[str]:
+async def serve(
+    app: Any, *, unix_socket: Path | None = None, port: int = 0, lifespan: str = "on", http: Any = "httptools"
+) -> AsyncIterator[str]:
     """The base URL of ``app`` while the context lasts; connections that are still open at its end are dropped.
 
-    ``http`` is the protocol of connections, as uvicorn takes it.
+    ``http`` is the protocol of connections, as uvicorn takes it; ``port`` 0 takes a free one.
     """
     if unix_socket is None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY if it sees TCP
-        listener.bind(("127.0.0.1", 0))
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, port != 0)
+        listener.bind(("127.0.0.1", port))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     else:
         listener = socket.socket(socket.AF_UNIX)
