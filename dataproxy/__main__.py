@@ -1,6 +1,7 @@
 """``python -m dataproxy``: the drain in a thread, the API on the Unix socket, until SIGTERM or SIGINT.
 
-On the way out the journal is drained once more. If the drain dies, so does the process: a supervisor starts it again.
+On the way out the journal is drained once more and a last checkpoint is cut. If the drain dies, so does the process: a supervisor
+starts it again.
 """
 
 import logging
@@ -19,6 +20,7 @@ from dataproxy.api.app import create_app
 from dataproxy.drain.drain import Drain
 from dataproxy.errors import DataProxyError
 from dataproxy.keyfiles import KeyFiles
+from dataproxy.ledger.keeper import Keeper
 from dataproxy.redact import RedactError
 from dataproxy.services import build_services
 from dataproxy.settings import Settings, check_environment
@@ -54,13 +56,16 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     api = _Worker("api", lambda: server.run(sockets=[listener]), stop)
     drain = _Worker("drain", lambda: _drain(services.drain, stop_drain), stop)
+    keeper = Keeper(services.checkpoints, settings.checkpoint_leaves, settings.checkpoint_s)
+    keeping = _Worker("keeper", lambda: keeper.run(stop), stop)
     stop.wait()
     server.should_exit = True
     stop_drain.set()
-    api.join()
-    drain.join()
+    for worker in (api, drain, keeping):
+        worker.join()
+    keeper.close()
     services.database.close()
-    return 1 if api.failed or drain.failed else 0
+    return 1 if api.failed or drain.failed or keeping.failed else 0
 
 
 def _drain(drain: Drain, stop: threading.Event) -> None:
@@ -70,7 +75,7 @@ def _drain(drain: Drain, stop: threading.Event) -> None:
 
 
 class _Worker(threading.Thread):
-    """One of the process's two jobs; when it ends, so does the process."""
+    """One of the process's jobs; when it ends, so does the process."""
 
     def __init__(self, name: str, job: Callable[[], None], stop: threading.Event) -> None:
         super().__init__(name=name)

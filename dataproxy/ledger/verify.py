@@ -71,6 +71,7 @@ class _Audit:
         self._chains: dict[str, bytes] = {}
         self._roots = {0: EMPTY_ROOT}
         self._base = 0
+        self._has_events = False
         self.num_leaves = self.num_checkpoints = self.num_erased = 0
         self.problems: list[AuditProblem] = []
 
@@ -116,6 +117,7 @@ class _Audit:
             what = _erased_fault(salt) if stone is not None else _fault(leaf, salt, contents)
             if what:
                 self.fault(leaf.kind, leaf.row_key, what)
+            self._has_events |= leaf.kind == "event"
         self.num_leaves += len(page)
         self.num_erased += len(erased)
 
@@ -159,6 +161,8 @@ class _Audit:
             self.fault("log_head", "", f"it says {size} leaves and the log has {self._frontier.size}: rows are gone or were added")
         elif edge != self._frontier.encode():
             self.fault("log_head", "", "its edge is not that of the leaves")
+        if self._base and not self._has_events:
+            self.fault("log_head", "", "it moves the positions of events, and the log has none")
 
 
 def _hash(tenant: str, leaf: Row[tuple[object, ...]]) -> bytes:

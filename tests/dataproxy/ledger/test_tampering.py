@@ -1,0 +1,106 @@
+"""Tampering with a store and its checkpoints in every way that a raw connection allows: the audit names it, each time."""
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.dataproxy.ledger.lived_in import audited, copy, live
+from tests.dataproxy.ledger.tampering import TAMPERINGS, Copy, change, drop_tail, put_back, rewrite_file, swap_blobs
+from tests.dataproxy.proxy import Clock, Proxy
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> "Scene":
+    return Scene(tmp_path_factory.mktemp("scene"))
+
+
+class Scene:
+    """One lived-in store, and as many copies of it as a test tampers with."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._num = 0
+        self.clock = Clock()
+        self.proxy = Proxy(directory / "origin", self.clock)
+        self.proxy.consent()
+
+    async def prepare(self) -> None:
+        """Fill it, once; ``earlier`` is how it was before the last checkpoint."""
+        if self._num == 0:
+            self._num = 1
+            await live(self.proxy, self.clock)
+            self.earlier, _ = copy(self.proxy, self._directory / "earlier")
+            shutil.move(self.earlier.with_name("headrace.db-wal"), self.earlier.with_suffix(".wal"))
+            _checkpoint(self.earlier)
+            self.proxy.consent("later")
+            self.proxy.consent("acme")
+            self.proxy.services.checkpoints.cut()
+
+    def copy(self) -> Copy:
+        """A fresh one."""
+        self._num += 1
+        return Copy(*copy(self.proxy, self._directory / str(self._num)), self.earlier)
+
+
+def _checkpoint(database: Path) -> None:
+    """Fold the write-ahead log of a copied database into it."""
+    import sqlite3
+
+    shutil.move(database.with_suffix(".wal"), database.with_name("headrace.db-wal"))
+    raw = sqlite3.connect(database)
+    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    raw.close()
+
+
+def tamper_and_audit(scene: Scene, tamper: Callable[[Copy, random.Random], str], seed: int) -> None:
+    made = scene.copy()
+    done = tamper(made, random.Random(seed))
+    report = audited(scene.proxy, made.database, made.checkpoints)
+    shutil.rmtree(made.database.parents[1])
+    assert not report.ok and report.problems, f"seed {seed}: {done} went unseen"
+    first = report.problems[0]
+    assert first.table and first.what, f"seed {seed}: {done} is not named: {first}"
+
+
+async def test_the_control_an_untouched_copy_verifies(scene: Scene) -> None:
+    await scene.prepare()
+    made = scene.copy()
+    report = audited(scene.proxy, made.database, made.checkpoints)
+    assert report.ok and report.leaves > 15, report.problems
+
+
+_SEEDS = [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 40))]
+
+
+@pytest.mark.parametrize("seed", _SEEDS)
+async def test_the_audit_names_what_was_done(scene: Scene, seed: int) -> None:
+    await scene.prepare()
+    tamper_and_audit(scene, TAMPERINGS[seed % len(TAMPERINGS)], seed)
+
+
+@pytest.mark.soak
+async def test_the_audit_names_what_was_done_500_times(scene: Scene) -> None:
+    await scene.prepare()
+    for seed in range(1000, 1500):
+        tamper_and_audit(scene, TAMPERINGS[seed % len(TAMPERINGS)], seed)
+
+
+async def test_it_names_the_row(scene: Scene) -> None:
+    await scene.prepare()
+    made = scene.copy()
+    with made.open() as raw:
+        (event_id,) = raw.execute("SELECT event_id FROM event WHERE kind = 'model_call' AND tenant = 'acme' LIMIT 1").fetchone()
+        raw.execute("UPDATE event SET body = x'7b7d' WHERE event_id = ?", (event_id,))
+    raw.close()
+    report = audited(scene.proxy, made.database, made.checkpoints)
+    assert [(one.tenant, one.table, one.key) for one in report.problems] == [("acme", "event", event_id)]
+    assert "not what was stored" in report.problems[0].what
+
+
+@pytest.mark.parametrize("tamper", [put_back, drop_tail, swap_blobs, rewrite_file, change])
+async def test_what_only_the_file_outside_can_tell_is_told(scene: Scene, tamper: Callable[[Copy, random.Random], str]) -> None:
+    await scene.prepare()
+    tamper_and_audit(scene, tamper, 7)
