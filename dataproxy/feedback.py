@@ -23,7 +23,6 @@ MAX_VALUE = 1_000_000
 """Beyond it squares and sums of rewards lose what the others say."""
 MAX_TEXT = 65_536
 """Characters of a free text, before it is redacted."""
-_EVENT_HEX = 32
 
 
 @dataclass(slots=True, frozen=True)
@@ -109,7 +108,7 @@ def _resolve(connection: Connection, desk: Desk, target: str) -> _Target:
         if event_id is None:
             raise NotFound("no such completion; send the `id` of an answer as you received it")
         return _Target("event", event_id, _trajectory_of_event(connection, desk.tenant, event_id))
-    if len(target) == _EVENT_HEX and (found := _trajectory_of_event(connection, desk.tenant, target)) is not None:
+    if (found := _trajectory_of_event(connection, desk.tenant, target)) is not None:
         return _Target("event", target, found)
     where = (trajectory.c.tenant == desk.tenant, trajectory.c.trajectory_id == target)
     if connection.execute(select(trajectory.c.trajectory_id).where(*where)).first() is not None:

@@ -1,4 +1,4 @@
-"""Events that agents send, relayed to the data proxy under the caller's key; its answer comes back as it is."""
+"""Events and OpenTelemetry spans of agents, relayed to the data proxy under the caller's key; its answer comes back as it is."""
 
 from fastapi import FastAPI, Request, Response
 
@@ -22,6 +22,10 @@ def add_ingest(api: FastAPI, gateway: Gateway) -> None:
     @api.post("/v1/events")
     async def events(request: Request) -> Response:
         return await _relay(gateway, request, "/v1/events")
+
+    @api.post("/v1/traces")
+    async def traces(request: Request) -> Response:
+        return await _relay(gateway, request, "/v1/traces")
 
 
 async def _relay(gateway: Gateway, request: Request, path: str) -> Response:

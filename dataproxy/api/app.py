@@ -11,6 +11,7 @@ from dataproxy.api import (
     events_routes,
     export_routes,
     governance_routes,
+    otlp_routes,
     reading_routes,
     recording_routes,
     training_routes,
@@ -45,6 +46,7 @@ def create_app(services: Services) -> FastAPI:
         reading_routes,
         events_routes,
         export_routes,
+        otlp_routes,
     ):
         app.include_router(routes.router)
     for kind, (status, code) in _STATUS.items():

@@ -4,6 +4,8 @@ At least once from the sender, exactly once in the store: an id is stored once a
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection
@@ -11,7 +13,7 @@ from sqlalchemy import Connection
 from atdp.events import Event
 from atdp.ingest import Receipt
 from dataproxy.ingest.govern import Governed, govern
-from dataproxy.ingest.judge import Sender, Unacceptable, judge
+from dataproxy.ingest.judge import Sender, Unacceptable, judge, judge_body
 from dataproxy.ingest.places import Places
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
@@ -22,12 +24,12 @@ from dataproxy.store.known import stored_among
 
 def take_raw(services: Services, sender: Sender, items: Sequence[msgspec.Raw]) -> list[Receipt]:
     """Take events as they came in a body."""
-    return _take(services, [lambda item=item: judge(item, sender) for item in items])  # type: ignore[misc]  # bound at once
+    return _take(services, [partial(judge, item, sender) for item in items])
 
 
-def take_events(services: Services, events: Sequence[Event]) -> list[Receipt]:
-    """Take events that this process made of something else (OpenTelemetry, MCP)."""
-    return _take(services, [lambda item=item: item for item in events])  # type: ignore[misc]  # bound at once
+def take_bodies(services: Services, sender: Sender, bodies: Sequence[dict[str, Any]]) -> list[Receipt]:
+    """Take events that this process made of something else, such as spans."""
+    return _take(services, [partial(judge_body, body, sender) for body in bodies])
 
 
 def _take(services: Services, items: Sequence[Callable[[], Event]]) -> list[Receipt]:

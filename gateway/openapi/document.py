@@ -85,6 +85,7 @@ def _calls() -> dict[str, Any]:
         "/v1/feedback": {"post": feedback},
         "/feedback": {"post": feedback},
         "/v1/events": {"post": _ingest("Record events of other kinds", "EventBatch", record({"receipts": _RECEIPTS}, "receipts"))},
+        "/v1/traces": {"post": _traces()},
         "/v1/responses/{response_id}": {
             "get": _operation("A stored response", "agents", {200: _json(OBJECT)}, stored, response_id)
         },
@@ -99,6 +100,14 @@ def _ingest(summary: str, request: str, answer: Schema) -> dict[str, Any]:
     return _operation(
         summary, "agents", {200: _json(answer)}, (400, 401, 403, *_BODY_STATUSES, 500, 503), [session], request=request
     )
+
+
+def _traces() -> dict[str, Any]:
+    """OTLP/HTTP; the answer has the request's encoding."""
+    operation = _ingest("Record GenAI spans of OpenTelemetry (OTLP/HTTP)", "TraceRequest", OBJECT)
+    for content in (operation["requestBody"]["content"], operation["responses"]["200"]["content"]):
+        content["application/x-protobuf"] = {"schema": {**STRING, "format": "binary"}}
+    return operation
 
 
 def _operations() -> dict[str, Any]:

@@ -88,6 +88,7 @@ SCHEMAS: dict[str, Schema] = {
         {"events": {"type": "array", "maxItems": 1000, "items": {**OBJECT, "description": "ATDP: `python -m atdp.schema`."}}},
         "events",
     ),
+    "TraceRequest": record({"resourceSpans": {"type": "array", "items": OBJECT}}, "resourceSpans"),
     "Receipt": record(
         {"event_id": STRING, "status": {"enum": ["stored", "duplicate", "refused"]}, "field": STRING, "reason": STRING},
         "event_id", "status",

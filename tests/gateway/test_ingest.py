@@ -27,6 +27,14 @@ async def test_a_batch_goes_to_the_data_proxy_under_the_callers_key_and_session(
     assert (sent.get("x-headrace-session"), sent["x-headrace-boundary"]) == (session, "api")
 
 
+async def test_spans_are_relayed_as_they_come(served):
+    sent = {"content-type": "application/x-protobuf", "content-encoding": "gzip"}
+    async with served.client() as client:
+        assert (await client.post("/v1/traces", content=gzip.compress(b"\x0a\x00"), headers=sent)).status_code == 200
+    ((to, headers, body),) = served.dataproxy.ingested
+    assert (to, headers["content-type"], body) == ("/v1/traces", "application/x-protobuf", b"\x0a\x00")
+
+
 async def test_a_compressed_batch_is_relayed_plain(served):
     async with served.client() as client:
         await client.post("/v1/events", content=gzip.compress(BATCH), headers={"content-encoding": "gzip"})
