@@ -2,8 +2,8 @@
 
 So a round of kills takes a second. ``python -m tests.durability.nursery DIRECTORY ENGINE_PORT``: every child is the product's own
 ``main`` in a fresh process. A child's process id lies in ``DIRECTORY/<name>.pid``, what it said in ``<name>.log``. SIGTERM ends all
-of them, the gateway first, so that the data proxy drains what it wrote. The gateway's journal notes in ``synced/<segment>`` how many
-bytes of a segment are on the disk for certain: what a loss of power could not take.
+of them, the gateway first, so that the data proxy drains what it wrote. The gateway's journal notes in ``synced/<segment>`` how
+many bytes of a segment are on the disk for certain: what a loss of power could not take.
 """
 
 import asyncio
