@@ -1,10 +1,11 @@
-"""Advantages from a running baseline per agent: for agents whose every trajectory is a group of one.
+"""A running baseline per agent: for agents whose every trajectory is a group of one.
 
 Centring a group of one gives no signal, and raw rewards push every sampled token up or down together. Here the baseline of a
 trajectory is the weighted mean of everything known about its agent's rewards *except its own*: earlier batches, decayed, and the
 other trajectories of its batch (leave-one-out; RLOO, arXiv 2402.14740). As it never includes the reward it is subtracted from, the
 policy gradient stays unbiased. The result is divided by a running scale, one number per agent and batch, which changes the
-length of a step and not its direction. Owns this state; not owned: what a reward is (`atdp.rewards`).
+length of a step and not its direction. Owns this state; not owned: what a reward is (`credit`), the other
+estimators (`comparison`).
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ Baselines = Mapping[str, AgentBaseline]
 
 
 class Centred(msgspec.Struct, frozen=True):
-    """Rewards of one agent minus their baselines; None where there was nothing to compare with."""
+    """The baseline of each reward of one agent; None where there was nothing to compare with."""
 
-    values: list[float | None]
+    baselines: list[float | None]
     state: AgentBaseline
     scale: float
 
@@ -44,31 +45,12 @@ def centre(rewards: Sequence[float], state: AgentBaseline, decay: float, scale_f
     """
     total, earlier = math.fsum(rewards), decay * state.weight
     others = earlier + len(rewards) - 1
-    values = [r - (earlier * state.mean + total - r) / others if others > 0 else None for r in rewards]
-    squares = [v * v for v in values if v is not None]
+    baselines = [(earlier * state.mean + total - r) / others if others > 0 else None for r in rewards]
+    squares = [(r - b) ** 2 for r, b in zip(rewards, baselines, strict=True) if b is not None]
     square_weight = decay * state.square_weight + len(squares)
     mean_square = 0.0
     if square_weight > 0:
         mean_square = (decay * state.square_weight * state.mean_square + math.fsum(squares)) / square_weight
     weight = earlier + len(rewards)
     mean = (earlier * state.mean + total) / weight
-    return Centred(values, AgentBaseline(weight, mean, square_weight, mean_square), max(scale_floor, math.sqrt(mean_square)))
-
-
-def advantages(
-    agents: Sequence[str], rewards: Sequence[float], baselines: Baselines, decay: float, scale_floor: float
-) -> tuple[list[float], dict[str, AgentBaseline]]:
-    """Advantages of a batch in its order, and the baselines after it.
-
-    `agents[i]` names the agent (with its tenant) that earned `rewards[i]`. An agent's first reward ever, alone in its batch,
-    has advantage 0: it teaches the baseline only.
-    """
-    after = dict(baselines)
-    result = [0.0] * len(rewards)
-    for agent in dict.fromkeys(agents):
-        places = [i for i, name in enumerate(agents) if name == agent]
-        centred = centre([rewards[i] for i in places], baselines.get(agent, AgentBaseline()), decay, scale_floor)
-        after[agent] = centred.state
-        for place, value in zip(places, centred.values, strict=True):
-            result[place] = 0.0 if value is None else value / centred.scale
-    return result, after
+    return Centred(baselines, AgentBaseline(weight, mean, square_weight, mean_square), max(scale_floor, math.sqrt(mean_square)))

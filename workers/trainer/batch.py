@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from atdp.samples import Lease, TrainSample
-from workers.trainer.advantage import advantages
-from workers.trainer.rows import Row, build_rows
+from workers.trainer.comparison import apply, compare, contender
+from workers.trainer.credit import PerTurn, returns
+from workers.trainer.rows import Row, build_rows, credited_masks
 from workers.trainer.selection import Head, select
 from workers.trainer.settings import Settings
 from workers.trainer.version_directory import TrainerState
@@ -22,11 +23,11 @@ from workers.trainer.version_directory import TrainerState
 
 @dataclass(slots=True, frozen=True)
 class Batch:
-    """`advantages[i]` belongs to `samples[i]`; `skipped` maps the lease's other trajectories to the reason; `left_out`
+    """`advantages[i]` are those of `samples[i]`, by turn; `skipped` maps the lease's other trajectories to the reason; `left_out`
     counts those and what the data proxy left out; `state` is the trainer's after training on it."""
 
     samples: list[TrainSample]
-    advantages: list[float]
+    advantages: list[PerTurn]
     skipped: dict[str, str]
     left_out: dict[str, int]
     staleness: float
@@ -36,34 +37,42 @@ class Batch:
     def summary(self) -> dict[str, float]:
         """What metrics.jsonl says about it, before a step."""
         rewards = [sample.reward for sample in self.samples]
+        advantages = [value for advantage in self.advantages for value in advantage.values()]
         return {
             "num_trajectories": float(len(self.samples)),
             "num_left_out": float(len(self.skipped)),
             "reward_mean": float(np.mean(rewards)),
             "reward_std": float(np.std(rewards)),
-            "advantage_mean": float(np.mean(self.advantages)),
-            "advantage_std": float(np.std(self.advantages)),
+            "advantage_mean": float(np.mean(advantages)),
+            "advantage_std": float(np.std(advantages)),
             "staleness_mean": self.staleness,
         }
 
 
 def make_batch(lease: Lease, head: Head, state: TrainerState, settings: Settings) -> Batch:
-    """Select from the lease and centre the rewards; may end up empty."""
+    """Select from the lease, give each turn its return and compare it; may end up empty."""
     selection = select(lease.samples, head, settings.max_staleness, settings.max_reuse)
-    values, baselines = advantages(
-        [f"{sample.tenant}/{sample.agent}" for sample in selection.samples],
-        [sample.reward for sample in selection.samples],
-        state.baselines,
-        settings.baseline_decay,
-        settings.scale_floor,
-    )
+    samples, values, skipped = [], [], dict(selection.skipped)
+    for sample in selection.samples:
+        learning = settings.learning_of(sample.tenant, sample.agent)
+        found = returns(sample, learning.credit, learning.discount)
+        if any(mask.any() for mask in credited_masks(sample, found)):
+            samples.append(sample)
+            values.append(found)
+        else:
+            skipped[sample.trajectory_id] = "no_credit"
+    contenders = [
+        contender(sample, found, settings.learning_of(sample.tenant, sample.agent).advantage)
+        for sample, found in zip(samples, values, strict=True)
+    ]
+    comparisons, baselines = compare(contenders, state.baselines, settings.baseline_decay, settings.scale_floor)
     return Batch(
-        samples=selection.samples,
-        advantages=values,
-        skipped=selection.skipped,
-        left_out=dict(Counter(lease.skipped) + Counter(selection.skipped.values())),
+        samples=samples,
+        advantages=[apply(comparison, found) for comparison, found in zip(comparisons, values, strict=True)],
+        skipped=skipped,
+        left_out=dict(Counter(lease.skipped) + Counter(skipped.values())),
         staleness=selection.staleness,
-        state=TrainerState(state.steps + 1, state.updates + min(settings.updates_per_batch, len(values)), baselines),
+        state=TrainerState(state.steps + 1, state.updates + min(settings.updates_per_batch, len(samples)), baselines),
         head=head,
     )
 

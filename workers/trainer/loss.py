@@ -25,12 +25,13 @@ from workers.trainer.objective import BehaviourWeight, Objective
 @dataclass(slots=True, frozen=True)
 class LossTerms:
     """`loss` is a scalar to minimise. Per token, no gradient: `clipped` [M] bool where the clip cut the gradient off,
-    `limited` [M] bool where β was truncated or the token masked, `ratio` [M] ρ."""
+    `limited` [M] bool where β was truncated or the token masked, `ratio` [M] ρ, `divergence` [M] k3 where there is a reference."""
 
     loss: Tensor
     clipped: Tensor
     limited: Tensor
     ratio: Tensor
+    divergence: Tensor | None = None
 
 
 def token_logprobs(logits: Tensor, temperatures: Tensor, predictor: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,10 +71,12 @@ def decoupled_ppo(
     bounded = ratio.clamp(1.0 - objective.clip_low, 1.0 + objective.clip_high)
     surrogate = torch.minimum(ratio * advantages, bounded * advantages)
     loss = -(weights * beta * surrogate).sum()
-    if reference is not None:
-        loss = loss + objective.kl_coef * (weights * k3(logprobs, reference)).sum()
-    clipped = bounded * advantages < ratio * advantages
-    return LossTerms(loss, clipped.detach(), limited, ratio.detach())
+    clipped = (bounded * advantages < ratio * advantages).detach()
+    if reference is None:
+        return LossTerms(loss, clipped, limited, ratio.detach())
+    divergence = k3(logprobs, reference)
+    loss = loss + objective.kl_coef * (weights * divergence).sum()
+    return LossTerms(loss, clipped, limited, ratio.detach(), divergence.detach())
 
 
 def k3(logprobs: Tensor, reference: Tensor) -> Tensor:

@@ -116,7 +116,7 @@ def pack(rows: Sequence[Row]) -> Microbatch:
         predictor=torch.from_numpy(predictor.reshape(-1)),
         targets=per_token("token_ids").long(),
         behaviour=per_token("behaviour"),
-        advantages=per_token("advantage").float(),
+        advantages=per_token("advantages").float(),
         weights=per_token("weight").float(),
         comparable=per_token("comparable"),
     )

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atdp.samples import TokenSequence, TrainSample
+from workers.trainer.credit import PerTurn, key_of
 
 Bools = NDArray[np.bool_]
 
@@ -23,7 +24,8 @@ class Row:
 
     `trained` [L] says which tokens carry loss (never the first: nothing predicts it); `behaviour` [L] are the engine's
     logprobs; `comparable` [L] says where engine and trainer must agree: sampled by the head's own weights, and no
-    overwritten id before it. `weight` is the share of the batch's gradient that each trained token has.
+    overwritten id before it. `advantages` [L] are constant over a turn. `weight` is the share of the batch's gradient that each
+    trained token has.
 
     Example: two trajectories, one of 4 trained tokens and one of 2, give weights 1/8 and 1/4.
     """
@@ -33,7 +35,7 @@ class Row:
     behaviour: NDArray[np.float32]
     comparable: Bools
     weight: float
-    advantage: float
+    advantages: NDArray[np.float32]
     temperature: float
 
 
@@ -51,14 +53,26 @@ def unique_masks(sample: TrainSample) -> list[Bools]:
     for sequence in sample.sequences:
         mask = trained_mask(sequence)
         for turn in sequence.turns:
-            if (turn.event_id, turn.choice) in seen:
+            if key_of(turn) in seen:
                 mask[turn.start : turn.end] = False
-            seen.add((turn.event_id, turn.choice))
+            seen.add(key_of(turn))
         masks.append(mask)
     return masks
 
 
-def build_rows(samples: Sequence[TrainSample], advantages: Sequence[float], head_index: int) -> list[Row]:
+def credited_masks(sample: TrainSample, values: PerTurn) -> list[Bools]:
+    """`unique_masks` without the turns that have no number in `values`."""
+    masks = unique_masks(sample)
+    for sequence, mask in zip(sample.sequences, masks, strict=True):
+        if values.default is None:
+            inside = np.zeros_like(mask)
+            for turn in sequence.turns:
+                inside[turn.start : turn.end] = values.of(turn) is not None
+            mask &= inside
+    return masks
+
+
+def build_rows(samples: Sequence[TrainSample], advantages: Sequence[PerTurn], head_index: int) -> list[Row]:
     """The rows of a batch; each of the N trajectories weighs 1/N in all, spread evenly over its unique trained tokens.
 
     `head_index` is the policy version whose weights the trainer holds. Samples without a trained token must be left
@@ -66,7 +80,7 @@ def build_rows(samples: Sequence[TrainSample], advantages: Sequence[float], head
     """
     rows: list[Row] = []
     for sample, advantage in zip(samples, advantages, strict=True):
-        masks = unique_masks(sample)
+        masks = credited_masks(sample, advantage)
         weight = 1.0 / (sum(int(mask.sum()) for mask in masks) * len(samples))
         for sequence, mask in zip(sample.sequences, masks, strict=True):
             if mask.any():
@@ -74,8 +88,11 @@ def build_rows(samples: Sequence[TrainSample], advantages: Sequence[float], head
     return rows
 
 
-def _row(sequence: TokenSequence, mask: Bools, weight: float, advantage: float, temperature: float, head_index: int) -> Row:
+def _row(sequence: TokenSequence, mask: Bools, weight: float, advantage: PerTurn, temperature: float, head_index: int) -> Row:
     end = int(np.flatnonzero(mask)[-1]) + 1
+    advantages = np.full(len(mask), advantage.default or 0.0, np.float32)
+    for turn in sequence.turns:
+        advantages[turn.start : turn.end] = advantage.of(turn) or 0.0  # None is not in the mask
     untouched = np.cumsum(np.frombuffer(sequence.altered, np.uint8)[:end]) == 0
     return Row(
         token_ids=sequence.ids()[:end],
@@ -83,6 +100,6 @@ def _row(sequence: TokenSequence, mask: Bools, weight: float, advantage: float, 
         behaviour=sequence.behaviour_logprobs()[:end],
         comparable=mask[:end] & untouched & (sequence.version_indices()[:end] == head_index),
         weight=weight,
-        advantage=advantage,
+        advantages=advantages[:end],
         temperature=temperature,
     )

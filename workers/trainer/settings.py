@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from workers.trainer.learning import Learning
 from workers.trainer.objective import BehaviourWeight, Objective
 
 
@@ -62,6 +63,10 @@ class Settings(BaseSettings):
     """What happens beyond the bound: the weight is truncated, or the token masked."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the KL to v000000; above 0 its weights are held in memory and run forward each step."""
+    learning: Learning = Learning()
+    """How agents are learned from (`advantage`, `credit`, `discount`), as JSON; for those without an entry in `agents`."""
+    agents: dict[str, Learning] = {}
+    """The same by agent, as JSON: `{"triage": {"advantage": "group"}, "acme/coder": {"credit": "both", "discount": 0.9}}`."""
     baseline_decay: float = Field(0.7, ge=0, lt=1)
     """What the running baseline keeps of earlier batches' weight at each batch."""
     scale_floor: float = Field(0.05, gt=0)
@@ -90,6 +95,10 @@ class Settings(BaseSettings):
     def objective(self) -> Objective:
         """The constants of the loss."""
         return Objective(self.clip_low, self.clip_high, self.behaviour_cap, self.behaviour_weight, self.kl_coef)
+
+    def learning_of(self, tenant: str, agent: str) -> Learning:
+        """How the agent is learned from: its entry under its tenant, else under its name alone, else the common one."""
+        return self.agents.get(f"{tenant}/{agent}") or self.agents.get(agent) or self.learning
 
     def api_key(self) -> str:
         """The key for the data proxy. Raises: FileNotFoundError before `headrace up` has made it."""

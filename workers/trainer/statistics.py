@@ -27,6 +27,7 @@ class StepStatistics:
     loss: float = 0.0
     entropy: float = 0.0
     kl: float = 0.0
+    kl_reference: float | None = None
     clipped: int = 0
     limited: int = 0
     differences: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = field(default_factory=list)
@@ -43,6 +44,8 @@ class StepStatistics:
         self.loss += float(terms.loss)
         self.entropy += float(entropy.sum())
         self.kl += float((batch.behaviour - proximal).sum())
+        if terms.divergence is not None:
+            self.kl_reference = (self.kl_reference or 0.0) + float(terms.divergence.sum())
         self.clipped += int(terms.clipped.sum())
         self.limited += int(terms.limited.sum())
 
@@ -59,6 +62,8 @@ def merge(parts: Iterable[StepStatistics]) -> StepStatistics:
     for part in parts:
         for name in ("num_tokens", "num_places", "computed", "loss", "entropy", "kl", "clipped", "limited"):
             setattr(total, name, getattr(total, name) + getattr(part, name))
+        if part.kl_reference is not None:
+            total.kl_reference = (total.kl_reference or 0.0) + part.kl_reference
         total.differences.extend(part.differences)
     return total
 
@@ -75,6 +80,8 @@ def summary(total: StepStatistics) -> dict[str, float]:
         "num_tokens": float(total.num_tokens),
         "num_computed": float(total.computed),
     }
+    if total.kl_reference is not None:
+        result["kl_reference"] = total.kl_reference / tokens
     differences = np.concatenate([np.empty(0, np.float32), *total.differences])
     result["num_compared"] = float(len(differences))
     if len(differences):

@@ -43,7 +43,8 @@ def row(
     mask[list(trained)] = True
     end = max(trained) + 1
     behaviour = np.full(end, -4.0, np.float32)
-    return Row(np.array(token_ids[:end], np.int32), mask[:end], behaviour, mask[:end], weight, advantage, temperature)
+    advantages = np.full(end, advantage, np.float32)
+    return Row(np.array(token_ids[:end], np.int32), mask[:end], behaviour, mask[:end], weight, advantages, temperature)
 
 
 def random_rows(seed: int, num: int = 6) -> list[Row]:

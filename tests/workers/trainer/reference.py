@@ -64,3 +64,11 @@ def running_baseline(rewards: Sequence[float], weight: float, mean: float, decay
         total = decay * weight + len(others)
         result.append(reward - (decay * weight * mean + sum(others)) / total if total > 0 else None)
     return result
+
+
+def group_advantages(rewards: Sequence[float], estimator: str, floor: float) -> list[float]:
+    """GRPO and REINFORCE++ within one group: centred by the mean of all, over the standard deviation; RLOO by the others' mean."""
+    if estimator == "rloo":
+        return [reward - float(np.mean(without(rewards, place))) for place, reward in enumerate(rewards)]
+    deviation = max(float(np.std(rewards)), floor)
+    return [(reward - float(np.mean(rewards))) / deviation for reward in rewards]

@@ -12,6 +12,7 @@ from torch import nn
 
 from tests.workers.trainer.micro import PLAIN, VOCABULARY, random_rows, sample, sequence
 from workers.trainer import attention
+from workers.trainer.credit import PerTurn
 from workers.trainer.loss import decoupled_ppo, token_logprobs
 from workers.trainer.packing import pack, sort_rows
 from workers.trainer.policy import tree_logprobs
@@ -60,7 +61,7 @@ def padded_loss(model: nn.Module, rows: Sequence[Row]) -> torch.Tensor:
         temperatures = torch.full((len(at),), row.temperature, dtype=torch.float64)
         logprobs, _ = token_logprobs(logits[index, at - 1], temperatures, torch.arange(len(at)), ids[index, at])
         behaviour = torch.from_numpy(row.behaviour)[at].double()
-        same = torch.full_like(behaviour, float(row.advantage)), torch.full_like(behaviour, float(row.weight))
+        same = torch.full_like(behaviour, float(row.advantages[0])), torch.full_like(behaviour, float(row.weight))
         total = total + decoupled_ppo(logprobs, behaviour + 0.05, behaviour, *same, PLAIN).loss
     return total
 
@@ -104,7 +105,7 @@ def test_prompt_and_altered_positions_get_exactly_no_gradient(exact: nn.Module, 
     chain = sequence(ids, sorted(sampled), altered=sorted(altered))
     if not wanted:
         return
-    batch = pack(build_rows([sample("a", [chain])], [1.0], 0))
+    batch = pack(build_rows([sample("a", [chain])], [PerTurn(1.0)], 0))
     output = exact(input_ids=batch.token_ids, position_ids=batch.positions, tree=batch.tree, use_cache=False)
     output.logits.retain_grad()
     kept = output.logits[0, batch.predictors]

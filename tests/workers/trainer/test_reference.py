@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from tests.workers.trainer import reference
 from tests.workers.trainer.reference import Token
 from workers.trainer.advantage import AgentBaseline, centre
+from workers.trainer.comparison import Contender, Estimator, compare
 from workers.trainer.loss import decoupled_ppo, token_logprobs
 from workers.trainer.objective import Objective
 
 logprob = st.floats(-12, 0)
+caps = st.floats(1.5, 10)
+modes = st.sampled_from(["truncate", "mask"])
 tokens = st.lists(st.builds(Token, logprob, logprob, logprob, logprob, st.floats(-3, 3), st.floats(0, 1)), min_size=1, max_size=12)
-objectives = st.builds(
-    Objective, st.floats(0.05, 0.5), st.floats(0.05, 0.5), st.floats(1.5, 10), st.sampled_from(["truncate", "mask"]), st.floats(0, 1)
-)
+objectives = st.builds(Objective, st.floats(0.05, 0.5), st.floats(0.05, 0.5), caps, modes, st.floats(0, 1))
 
 
 def column(batch: Sequence[Token], name: str) -> torch.Tensor:
@@ -57,7 +58,15 @@ def test_token_logprobs_and_entropy_are_the_references(seed: int, temperature: f
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=9), st.floats(0, 20), st.floats(-3, 3), st.floats(0, 0.99))
 def test_the_running_baseline_is_the_references(rewards: list[float], weight: float, mean: float, decay: float) -> None:
     assume(decay * weight == 0 or decay * weight > 1e-6)
-    found = centre(rewards, AgentBaseline(weight, mean), decay, 0.1).values
+    found = centre(rewards, AgentBaseline(weight, mean), decay, 0.1).baselines
     expected = reference.running_baseline(rewards, weight, mean, decay)
-    for left, right in zip(found, expected, strict=True):
-        assert left == (None if right is None else pytest.approx(right, abs=1e-8))
+    for reward, baseline, right in zip(rewards, found, expected, strict=True):
+        assert (None if baseline is None else reward - baseline) == (None if right is None else pytest.approx(right, abs=1e-8))
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=9), st.sampled_from(["group", "rloo", "reinforce++"]))
+def test_group_estimators_are_the_papers_formulas(rewards: list[float], estimator: Estimator) -> None:
+    contenders = [Contender("acme/a", ("acme", "a", b""), reward, estimator) for reward in rewards]
+    comparisons, _ = compare(contenders, {}, 0.7, 0.05)
+    found = [comparison.of(reward) for comparison, reward in zip(comparisons, rewards, strict=True)]
+    assert found == pytest.approx(reference.group_advantages(rewards, estimator, 0.05), rel=1e-8, abs=1e-9)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.workers.trainer.micro import PLAIN, SCHEDULE, random_rows, row, sample, sequence
-from workers.trainer.loss import decoupled_ppo
+from tests.workers.trainer.micro import PLAIN, SCHEDULE, make_micro, random_rows, row, sample, sequence
+from workers.trainer.credit import PerTurn
+from workers.trainer.loss import decoupled_ppo, k3
 from workers.trainer.packing import group, pack, sort_rows
 from workers.trainer.policy import Policy
 from workers.trainer.ranks import Ranks
 from workers.trainer.rows import Row, build_rows
+from workers.trainer.statistics import summary
 from workers.trainer.step import Schedule, make_optimizer, microbatches, train
 
 STILL = Schedule(learning_rate=1e-30, warmup_steps=1, max_grad_norm=1e9)
@@ -46,12 +49,12 @@ def reference_gradients(micro: Path, rows: Sequence[Row]) -> torch.Tensor:
     """The same by the plain model, one row at a time, without FSDP, trees or our attention."""
     model = AutoModelForCausalLM.from_pretrained(micro, dtype=torch.float32)
     for item in rows:
-        ids = torch.from_numpy(item.token_ids).long()
+        ids = torch.tensor(item.token_ids).long()
         logits = model(ids[None]).logits[0, :-1] / item.temperature
-        mask = torch.from_numpy(item.trained)
+        mask = torch.tensor(item.trained)
         logprobs = torch.log_softmax(logits, -1)[torch.arange(len(ids) - 1), ids[1:]][mask[1:]]
-        behaviour = torch.from_numpy(item.behaviour)[mask]
-        same = torch.full_like(behaviour, item.advantage), torch.full_like(behaviour, item.weight)
+        behaviour = torch.tensor(item.behaviour)[mask]
+        same = torch.tensor(item.advantages)[mask], torch.full_like(behaviour, item.weight)
         decoupled_ppo(logprobs, logprobs.detach(), behaviour, *same, PLAIN).loss.backward()
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
@@ -94,10 +97,10 @@ def test_recomputed_activations_give_the_same_gradient(micro: Path, ranks: Ranks
 def test_an_overwritten_token_gets_exactly_no_gradient(micro: Path, ranks: Ranks) -> None:
     def gradient(overwritten: int) -> torch.Tensor:
         item = sequence([5, 6, 7, 8, overwritten], [2, 4], altered=[4])
-        return gradients(micro, ranks, build_rows([sample("a", [item])], [1.0], 0))
+        return gradients(micro, ranks, build_rows([sample("a", [item])], [PerTurn(1.0)], 0))
 
     assert torch.equal(gradient(16), gradient(99)) and gradient(16).abs().max() > 0
-    context = build_rows([sample("a", [sequence([5, 6, 16, 8], [2, 3], altered=[2])])], [1.0], 0)
+    context = build_rows([sample("a", [sequence([5, 6, 16, 8], [2, 3], altered=[2])])], [PerTurn(1.0)], 0)
     assert pack(context).targets.tolist() == [8]
 
 
@@ -137,6 +140,21 @@ def test_the_proximal_policy_stays_where_the_batch_began(micro: Path, ranks: Ran
     seen.append((halves[1][0].behaviour - before).abs())
     assert not torch.allclose(before, after, atol=1e-3), "the updates did not move the policy"
     assert np.allclose(np.sort(statistics.differences[1]), np.sort(seen[0].numpy()), atol=1e-6)
+
+
+def test_the_divergence_from_a_reference_is_in_the_gradient_and_told(micro: Path, ranks: Ranks, tmp_path: Path) -> None:
+    rows, objective = random_rows(1), replace(PLAIN, kl_coef=0.5)
+    still = [replace(item, advantages=np.zeros_like(item.advantages)) for item in rows]  # nothing else moves the policy
+    policy = Policy(micro, ranks, "float32")
+    optimizer = make_optimizer(policy, 1e-2, 0.0)
+    batches = microbatches(still, ranks, 1000)
+    same, norm = train(policy, optimizer, [batches], objective, STILL, 0, ranks, policy)
+    assert summary(same)["kl_reference"] == 0.0 and norm == 0.0
+    other = Policy(make_micro(tmp_path / "other", seed=1), ranks, "float32")
+    expected = k3(policy.logprobs(batches[0])[0].detach(), other.logprobs(batches[0])[0].detach()).mean().item()
+    apart, norm = train(policy, optimizer, [batches], objective, STILL, 0, ranks, other)
+    assert summary(apart)["kl_reference"] == pytest.approx(expected, rel=1e-4) and norm > 0
+    assert "kl_reference" not in summary(train(policy, optimizer, [batches], PLAIN, STILL, 0, ranks)[0])
 
 
 @pytest.mark.slow

@@ -1,0 +1,83 @@
+"""Which rewards a turn answers for, worked out by hand."""
+
+import pytest
+
+from atdp.rewards import Reward, TargetKind
+from atdp.samples import TrainSample, TurnSpan
+from tests.workers.trainer.micro import sample, sequence
+from workers.trainer.credit import CreditRule, PerTurn, returns, score
+from workers.trainer.rows import build_rows, credited_masks
+
+
+def reward(target: str, value: float, kind: TargetKind = "event") -> Reward:
+    return Reward(f"r-{target}", "acme", kind, target, "score", value, "user", 1)
+
+
+def three_turns(rewards: dict[str, float], end: float | None = None) -> TrainSample:
+    """Turns e1, e2, e3 of two tokens each, the tokens 2-3, 5-6 and 8-9."""
+    turns = [TurnSpan(f"e{i}", 3 * i - 1, 3 * i + 1, rewards.get(f"e{i}")) for i in (1, 2, 3)]
+    chain = sequence(range(10, 20), [2, 3, 5, 6, 8, 9], turns=turns)
+    told = [reward(target, value) for target, value in rewards.items()]
+    told += [] if end is None else [reward("s", end, "session")]
+    made = sample("t", [chain], sum(rewards.values()) + (end or 0.0))
+    return TrainSample(made.trajectory_id, made.tenant, made.agent, "s", 1.0, made.reward, told, made.sequences)
+
+
+def found(item: TrainSample, rule: CreditRule, discount: float) -> dict[str, float]:
+    return {event: value for (event, _), value in (returns(item, rule, discount).by_turn or {}).items()}
+
+
+def test_a_trajectory_as_one_action() -> None:
+    values = returns(three_turns({"e1": 1.0}, 2.0), "trajectory", 0.5)
+    assert values == PerTurn(3.0) and score(values) == 3.0
+
+
+def test_a_turn_answers_for_itself_and_what_follows() -> None:
+    assert found(three_turns({"e1": 1.0, "e3": 4.0}, 100.0), "turns", 0.5) == {"e1": 2.0, "e2": 2.0, "e3": 4.0}
+
+
+def test_the_end_is_spread_back_by_the_discount() -> None:
+    assert found(three_turns({"e1": 1.0}, 7.0), "terminal", 0.5) == {"e1": 2.0, "e2": 4.0, "e3": 8.0}
+
+
+def test_both_add_up_and_a_reward_of_a_turn_is_not_also_one_of_the_end() -> None:
+    assert found(three_turns({"e2": 3.0}, 8.0), "both", 0.5) == {"e1": 1.5 + 2.0, "e2": 3.0 + 4.0, "e3": 8.0}
+
+
+def test_a_reward_for_a_call_that_is_not_trained_on_counts_at_the_end() -> None:
+    assert found(three_turns({"e9": 8.0}), "both", 0.5) == {"e1": 2.0, "e2": 4.0, "e3": 8.0}
+
+
+def test_a_turn_that_nothing_rewards_is_not_trained_on() -> None:
+    item = three_turns({"e1": 1.0})
+    values = returns(item, "turns", 1.0)
+    assert values.by_turn == {("e1", 0): 1.0}
+    (mask,) = credited_masks(item, values)
+    assert mask.nonzero()[0].tolist() == [2, 3]
+    (row,) = build_rows([item], [values], 0)
+    assert row.advantages[row.trained].tolist() == [1.0, 1.0] and row.weight == pytest.approx(0.5)
+
+
+def test_turns_have_their_own_advantages_in_a_row() -> None:
+    item = three_turns({"e1": 1.0, "e2": 2.0, "e3": 3.0})
+    (row,) = build_rows([item], [returns(item, "turns", 1.0)], 0)
+    assert row.advantages[row.trained].tolist() == [6.0, 6.0, 5.0, 5.0, 3.0, 3.0]
+
+
+def test_a_shared_turn_answers_for_both_branches_and_no_branch_for_the_other() -> None:
+    start = TurnSpan("e1", 2, 4)
+    left = sequence([1, 2, 3, 4, 5, 6], [2, 3, 5], turns=[start, TurnSpan("e2", 5, 6, 1.0)])
+    right = sequence([1, 2, 3, 4, 7, 8], [5], turns=[TurnSpan("e3", 5, 6, 10.0)])
+    item = sample("t", [left, right], 11.0)
+    values = returns(item, "turns", 0.5).by_turn
+    assert values == {("e1", 0): 0.5 + 5.0, ("e2", 0): 1.0, ("e3", 0): 10.0}
+
+
+def test_choices_of_one_call_share_its_reward_once() -> None:
+    start = TurnSpan("e1", 1, 2)
+    chains = [
+        sequence([1, 2, 3, 4], [1, 3], turns=[start, TurnSpan("e2", 3, 4, 2.0)]),
+        sequence([1, 2, 3, 5], [3], turns=[TurnSpan("e2", 3, 4, 2.0, choice=1)]),
+    ]
+    values = returns(sample("t", chains, 2.0), "turns", 1.0).by_turn
+    assert values == {("e1", 0): 2.0, ("e2", 0): 2.0, ("e2", 1): 2.0}

@@ -1,0 +1,117 @@
+"""Credit: what each turn of a trajectory has to answer for.
+
+A reward given to a completion belongs to its turn; one given to the session or the trajectory, or to a call that is not trained
+on, comes at the end. From these the return of a turn is, by the agent's setting:
+
+    trajectory   everything, whenever it came: all turns of a trajectory are one action
+    turns        Σ γ^(distance) · reward of the turn itself and of the turns that follow it
+    terminal     γ^(distance to the end) · (the sum of all rewards)
+    both         as `turns`, and γ^(distance to the end) · (the rewards at the end)
+
+Distance is counted in turns along the branch. A turn that nothing rewards has no return and is not trained on: never a silent 0.
+Owns the returns; not owned: what they are compared with (`advantage`, `comparison`). Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from atdp.rewards import effective_reward
+from atdp.samples import TokenSequence, TrainSample, TurnSpan
+
+CreditRule = Literal["trajectory", "turns", "terminal", "both"]
+TurnKey = tuple[str, int]
+
+
+@dataclass(slots=True, frozen=True)
+class PerTurn:
+    """One number to a turn: `by_turn` where it has its own, else `default`; None: the turn is not trained on.
+
+    Example: `PerTurn(0.5)` is the same for all; `PerTurn(None, {("e1", 0): 1.0})` is for one turn alone.
+    """
+
+    default: float | None
+    by_turn: Mapping[TurnKey, float] | None = None
+
+    def of(self, turn: TurnSpan) -> float | None:
+        """The number of `turn`."""
+        return self.default if self.by_turn is None else self.by_turn.get(key_of(turn), self.default)
+
+    def values(self) -> list[float]:
+        """Each number once."""
+        own = list((self.by_turn or {}).values())
+        return own if self.default is None else [*own, self.default]
+
+
+def key_of(turn: TurnSpan) -> TurnKey:
+    """(event, choice)."""
+    return turn.event_id, turn.choice
+
+
+def returns(sample: TrainSample, rule: CreditRule, discount: float) -> PerTurn:
+    """The return of each turn of `sample`; `discount` γ in (0, 1] is per turn."""
+    if rule == "trajectory":
+        return PerTurn(sample.reward)
+    places = _places(sample)
+    own = {turn.event_id: turn.reward for _, turn in places if turn.reward is not None}
+    late = effective_reward(r for r in sample.rewards if r.target_kind != "event" or r.target_id not in own)
+    end = sample.reward if rule == "terminal" else late if rule == "both" else None
+    found = {}
+    for place in places:
+        parts = [] if rule == "terminal" else _following(place, places, discount)
+        if end is not None:
+            parts.append(end * discount ** _to_the_end(place, places))
+        if parts:
+            found[key_of(place[1])] = math.fsum(parts)
+    return PerTurn(None, found)
+
+
+def score(values: PerTurn) -> float:
+    """What a trajectory counts for in the baselines of others: the mean over its turns."""
+    numbers = values.values()
+    return math.fsum(numbers) / len(numbers)
+
+
+Place = tuple[TokenSequence, TurnSpan]
+
+
+def _places(sample: TrainSample) -> list[Place]:
+    """Each turn once, in the first sequence that has it."""
+    found: dict[TurnKey, Place] = {}
+    for sequence in sample.sequences:
+        for turn in sequence.turns:
+            found.setdefault(key_of(turn), (sequence, turn))
+    return list(found.values())
+
+
+def _distance(before: Place, after: Place, places: list[Place]) -> int | None:
+    """Turns from one to the other along a branch, 0 for itself; None where `after` does not follow."""
+    (left, start), (right, end) = before, after
+    if start is end:
+        return 0
+    if end.start < start.end or left.token_ids[: 4 * start.end] != right.token_ids[: 4 * start.end]:
+        return None
+    return 1 + sum(1 for place in places if _between(place, before, after))
+
+
+def _between(place: Place, before: Place, after: Place) -> bool:
+    (sequence, turn), (_, start), (right, end) = place, before, after
+    inside = start.end <= turn.start and turn.end <= end.start
+    return inside and sequence.token_ids[: 4 * turn.end] == right.token_ids[: 4 * turn.end]
+
+
+def _following(place: Place, places: list[Place], discount: float) -> list[float]:
+    """Discounted rewards of a turn and those after it; a call of several choices is rewarded once."""
+    nearest: dict[str, tuple[int, float]] = {}
+    for other in places:
+        distance, turn = _distance(place, other, places), other[1]
+        if distance is not None and turn.reward is not None:
+            nearest[turn.event_id] = min(nearest.get(turn.event_id, (distance, turn.reward)), (distance, turn.reward))
+    return [reward * discount**distance for distance, reward in nearest.values()]
+
+
+def _to_the_end(place: Place, places: list[Place]) -> int:
+    return max(distance for other in places if (distance := _distance(place, other, places)) is not None)
