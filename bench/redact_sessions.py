@@ -1,4 +1,4 @@
-"""Sessions of an agent for `bench.redact`: every turn resends its history, as exact tokens too, values of people among the words."""
+"""Sessions of an agent for `bench.redact`: every turn resends its history, exact tokens included, with values of people in it."""
 
 import json
 import random
@@ -43,11 +43,11 @@ def session(rng: random.Random, num_turns: int) -> Iterator[Exchange]:
             response={
                 "id": f"chatcmpl-{rng.getrandbits(96):024x}", "object": "chat.completion", "created": 1_764_000_000 + turn,
                 "choices": [{"index": 0, "finish_reason": "tool_calls", "message": answer}],
-                "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(output), "total_tokens": len(prompt) + len(output)},
+                "usage": {"prompt_tokens": len(prompt), "completion_tokens": len(output)},
             },
             prompt_ids=prompt,
             output_ids=[output],
-            strings={"session_id": "", "path": "/v1/chat/completions", "model": "agent", "error": "", "header.user-agent": "openai/1"},
+            strings={"session_id": "", "path": "/v1/chat/completions", "model": "agent", "error": "", "header.user-agent": "a/1"},
         )  # fmt: skip
         messages += [answer, {"role": "tool", "tool_call_id": f"call_{turn}", "content": '{"ok": true}'}]
         prompt = np.concatenate((prompt, output, _ids('\n<|im_start|>tool\n{"ok": true}<|im_end|>\n')))

@@ -1,9 +1,9 @@
 """Cuts a text into pieces that can be looked at, and remembered, one by one.
 
-Why cut pieces give what the whole text gives: every rule but those marked ``spans_lines`` matches within a line and judges by words of
-the same line. Folding keeps each line feed where it is, in every layer (no escape goes across one), so a cut right after a line
-feed changes neither what a rule sees nor what stands before it. Where a rule that spans lines may begin, the text is looked at
-whole. A text that goes on where another ended has the same pieces but for the last one: only that and what is new are looked at.
+Why cut pieces give what the whole text gives: every rule but those marked ``spans_lines`` matches within a line and judges by the
+words of that line. Folding keeps each line feed where it is, in every layer (no escape goes across one), so a cut right after a
+line feed changes neither what a rule sees nor what stands before it. Where a rule that spans lines may begin, the text is looked
+at whole. A text that goes on where another ended has the same pieces but for the last one: only that and what is new are looked at.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,7 @@ What is remembered of a piece, under a keyed digest of it, is offsets and keyed 
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, Literal, overload
+from typing import Final
 
 from dataproxy.redact.chunks import CHUNK, chunks
 from dataproxy.redact.exchange import Detection
@@ -17,19 +17,17 @@ from dataproxy.redact.presidio import (
     RecognizerResult,
 )
 from dataproxy.redact.recent import Recent
-from dataproxy.redact.recognizer import RULE, VALUE, PatternRecognizer
+from dataproxy.redact.recognizer import RULE, VALUE, PatternRecognizer, Scope
 from dataproxy.redact.rules import VERSION
 
 MOST_VALUES: Final = 1000
-"""In a text with more values than this the rest of it is one value of kind BULK: it is a list of people, and nothing to learn from."""
+"""In a text with more values than this the rest is one value of kind BULK: it is a list of people, and nothing to learn from."""
 
 _REMEMBERED_CHUNKS = 50_000
 _LANGUAGE = "en"
 _SHORTEST = 6
 """No rule matches fewer characters."""
 _BULK_RANK = 1000
-_SPANS_LINES = (Detection("", "", 0.0, 0, 0, b""),)
-"""Remembered of a piece in which a value may begin that goes on in the next."""
 
 
 class _NoContext(ContextAwareEnhancer):  # type: ignore[misc]
@@ -60,7 +58,7 @@ class Detector:
             registry=registry, nlp_engine=engine, supported_languages=[_LANGUAGE], context_aware_enhancer=_NoContext()
         )
         self._bulk = self.digest(b"BULK")
-        self._chunks: Recent[tuple[Detection, ...]] = Recent(_REMEMBERED_CHUNKS)
+        self._chunks: Recent[tuple[tuple[Detection, ...], bool]] = Recent(_REMEMBERED_CHUNKS)
 
     def detect(self, text: str, context: str = "", deadline: float = float("inf")) -> tuple[Detection, ...]:
         """The values in ``text``, ordered, none overlapping. ``context`` stands before it; ``deadline`` in monotonic seconds.
@@ -71,37 +69,33 @@ class Detector:
         if len(text) < _SHORTEST:
             return ()
         found: list[Detection] = []
+        spans_lines = False
         for start, end in chunks(text, self._chunk_size):
             if start == 0 and end == len(text):
-                return self._remembered(text, context, True, deadline)
-            hits = self._remembered(text[start:end], "" if start else context, False, deadline)
-            if hits is None:
-                return self._remembered(text, context, True, deadline)
+                return self._remembered(text, context, "all", deadline)[0]
+            hits, may_span = self._remembered(text[start:end], "" if start else context, "within lines", deadline)
+            spans_lines = spans_lines or may_span
             found += [hit._replace(start=hit.start + start, end=hit.end + start) for hit in hits]
             if len(found) > MOST_VALUES:
-                return (*found[:MOST_VALUES], self._rest(found[MOST_VALUES].start, len(text)))
+                found[MOST_VALUES:] = [self._rest(found[MOST_VALUES].start, len(text))]
+                break
+        if spans_lines:
+            return merge((*found, *self._remembered(text, context, "spanning", deadline)[0]))
         return tuple(found)
 
     def digest(self, data: bytes) -> bytes:
         """16 bytes of blake2b under the tenant's key."""
         return hashlib.blake2b(data, digest_size=16, key=self._key).digest()
 
-    @overload
-    def _remembered(self, text: str, context: str, whole: Literal[True], deadline: float) -> tuple[Detection, ...]: ...
-
-    @overload
-    def _remembered(self, text: str, context: str, whole: bool, deadline: float) -> tuple[Detection, ...] | None: ...
-
-    def _remembered(self, text: str, context: str, whole: bool, deadline: float) -> tuple[Detection, ...] | None:
-        """The values in a text, or in a piece of one; None if a value may begin in that piece and go on in the next."""
-        data = f"{VERSION}\0{whole:d}{len(context)}\0{context}{text}".encode("utf-8", "surrogatepass")
-        digest = self.digest(data)
+    def _remembered(self, text: str, context: str, scope: Scope, deadline: float) -> tuple[tuple[Detection, ...], bool]:
+        """The values in a text or a piece of one, and whether a value may begin there that goes on in the next piece."""
+        digest = self.digest(f"{VERSION}\0{scope}\0{len(context)}\0{context}{text}".encode("utf-8", "surrogatepass"))
         known = self._chunks.get(digest)
         if known is None:
-            spans_lines = self._recognizer.read(text, context) and not whole
-            known = _SPANS_LINES if spans_lines else self._analyzed(text, deadline)
+            spans_lines = self._recognizer.read(text, context, scope)
+            known = self._analyzed(text, deadline), spans_lines
             self._chunks.put(digest, known)
-        return None if known == _SPANS_LINES else known
+        return known
 
     def _analyzed(self, text: str, deadline: float) -> tuple[Detection, ...]:
         """The values in the text that the recognizer has just read; presidio is asked only where a rule can match."""

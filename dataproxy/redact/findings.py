@@ -124,8 +124,8 @@ class Findings:
         spans: list[Span] = []
         for unit in self._units:
             names = [surrogates.name(detection) for detections in unit.found.values() for detection in detections]
-            rebuilt[id(unit)] = values, new = self._rebuilt(unit, surrogates, names)
-            spans += new
+            rebuilt[id(unit)] = self._rebuilt(unit, surrogates, names)
+            spans += rebuilt[id(unit)][1]
         prompt_altered, output_altered = self._flags()
         self._check_tokens_gone(prompt_altered, output_altered)
         prompt_ids, output_ids = self._exchange.prompt_ids, self._exchange.output_ids

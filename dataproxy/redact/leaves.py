@@ -12,13 +12,14 @@ _EXACT_FLOAT = 2.0**63
 
 WORDS: Final = frozenset(
     (
-        "role", "content", "messages", "model", "user", "assistant", "system", "developer", "tool", "tools", "type", "text", "function",
-        "name", "arguments", "tool_calls", "tool_call_id", "parameters", "properties", "required", "description", "object", "string",
-        "choices", "message", "finish_reason", "index", "id", "created", "usage", "prompt_tokens", "completion_tokens",
-        "total_tokens", "stop", "length", "chat.completion", "reasoning_content", "reasoning", "refusal", "logprobs", "temperature",
-        "top_p", "max_tokens", "stream", "stream_options", "include_usage", "metadata", "enum", "items", "array", "integer", "number",
-        "boolean", "strict", "title", "default", "additionalProperties", "prompt_tokens_details", "completion_tokens_details",
-        "cached_tokens", "reasoning_tokens", "response_format", "json_object", "seed", "input", "output", "arguments", "prompt",
+        "additionalProperties", "arguments", "array", "assistant", "boolean", "cached_tokens", "chat.completion", "choices",
+        "completion_tokens", "completion_tokens_details", "content", "created", "default", "description", "developer", "enum",
+        "finish_reason", "function", "id", "include_usage", "index", "input", "integer", "items", "json_object", "length",
+        "logprobs", "max_tokens", "message", "messages", "metadata", "model", "name", "number", "object", "output",
+        "parameters", "prompt", "prompt_tokens", "prompt_tokens_details", "properties", "reasoning", "reasoning_content",
+        "reasoning_tokens", "refusal", "required", "response_format", "role", "seed", "stop", "stream", "stream_options",
+        "strict", "string", "system", "temperature", "text", "title", "tool", "tool_call_id", "tool_calls", "tools", "top_p",
+        "total_tokens", "type", "usage", "user",
     )
 )  # fmt: skip
 """Words of the protocols, nobody's: as keys they are no leaves, as values they are not looked into."""

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.folding import View, views
@@ -14,6 +14,9 @@ from dataproxy.redact.rules import RULES, VERSION, Rule
 VALUE = "value"
 RULE = "rule"
 """Keys of a result's metadata: the value in its canonical spelling, and the rule that found it."""
+
+Scope: TypeAlias = Literal["all", "within lines", "spanning"]
+"""Which rules: all, those that match within a line, those that do not."""
 
 Found: TypeAlias = tuple[int, int, int, bytes]
 """First and last character of the text, layer of escapes, canonical value."""
@@ -37,11 +40,17 @@ class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
     def load(self) -> None:
         """Nothing to load: the rules are compiled in the constructor."""
 
-    def read(self, text: str, context: str) -> bool:
-        """Note the views of ``text`` in which a rule can match, and say whether one of these rules spans lines."""
-        self.overflowed = False
-        self.readings = [(view, rules) for view in views(text, context) if (rules := self._prefilter.possible(view.data))]
-        return any(rule.spans_lines for _, rules in self.readings for rule in rules)
+    def read(self, text: str, context: str, scope: Scope) -> bool:
+        """Note the views of ``text`` in which a rule of ``scope`` can match, and say whether one that spans lines can."""
+        self.overflowed = spans_lines = False
+        self.readings = []
+        for view in views(text, context):
+            possible = self._prefilter.possible(view.data)
+            spans_lines = spans_lines or any(rule.spans_lines for rule in possible)
+            rules = [rule for rule in possible if scope == "all" or rule.spans_lines == (scope == "spanning")]
+            if rules:
+                self.readings.append((view, rules))
+        return spans_lines
 
     def analyze(self, text: str, entities: list[str], nlp_artifacts: NlpArtifacts | None) -> list[RecognizerResult]:
         """Every hit of every rule; overlaps of different rules are left in.

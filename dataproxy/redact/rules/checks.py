@@ -14,6 +14,9 @@ IBAN_LENGTHS = {
 }  # fmt: skip
 """Length of an IBAN by country (SWIFT IBAN registry)."""
 
+_ALL_DIGITS = frozenset(b"AE AT BA BE CZ DE DK EE ES FI FO GL HR HU IL IS LT LY ME NO PL PT RS SE SI SK TL TN VA XK".split())
+"""Countries whose account numbers hold digits only."""
+
 # Issuer prefixes and the lengths that go with them: Visa, Mastercard, Amex, Discover, JCB, Diners, UnionPay, Maestro, Mir.
 _CARD_ISSUERS = (
     (re.compile(rb"4"), (13, 16, 19)),
@@ -37,13 +40,16 @@ def luhn(digits: bytes) -> bool:
 
 def card_number(digits: bytes) -> bool:
     """Whether ``digits`` has an issuer's prefix, a length that issuer uses, and a valid check digit."""
-    known = any(len(digits) in lengths and prefix.match(digits) for prefix, lengths in _CARD_ISSUERS)
-    return known and len(set(digits)) > 1 and luhn(digits)
+    if not luhn(digits) or len(set(digits)) == 1:
+        return False
+    return any(len(digits) in lengths and prefix.match(digits) for prefix, lengths in _CARD_ISSUERS)
 
 
 def iban(value: bytes) -> bool:
     """Whether ``value`` (capitals and digits, no spaces) has its country's length and the check digits (ISO 13616)."""
     if len(value) != IBAN_LENGTHS.get(value[:2].decode()):
+        return False
+    if value[:2] in _ALL_DIGITS and not value[4:].isdigit():
         return False
     return int("".join(map(_BASE_36.__getitem__, value[4:] + value[:4]))) % 97 == 1
 

@@ -5,65 +5,55 @@ from collections.abc import Iterator
 
 from dataproxy.redact.folding import View
 from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, cn_resident_id, iban
-from dataproxy.redact.rules.digits import glued, plain, runs
+from dataproxy.redact.rules.digits import glued, plain
 from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
 
 _GROUP = re.compile(rb"[0-9]+")
-_CARD_SEPARATOR = re.compile(rb"[ \-.+_/\t]{1,3}")
-_FRACTION = re.compile(rb"[0-9][.,][0-9]")
+_CARD_EXTENT = re.compile(rb"[0-9]++(?:[ \-.+_/\t]{1,3}+[0-9]++)*+")
+_LEAST_DIGITS = 13
 _MAX_DIGITS = 19
-_FIRST_GROUPS = frozenset((1, 4, 6, 8, *range(13, 20)))
+_MAX_LENGTH = _MAX_DIGITS + 18 * 3 + 1
+_CARD_HEAD = re.compile(
+    rb"(?<![0-9])(?<![0-9][.,])[234568](?:[0-9]{12,18}(?![0-9])|(?:[0-9]{3}|[0-9]{5}|[0-9]{7})[ \-.+_/\t]{1,3}[0-9]|(?:[ \-.+_/\t]{1,3}[0-9]){12})"
+)
+_SINGLE_BEFORE = re.compile(rb"(?<![0-9])[0-9][ \-./()_+\t]{1,3}\Z")
 _IBAN_HEAD = re.compile(rb"([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
 _IBAN_TRIGGER = rb"(?i)(?:" + "|".join(IBAN_LENGTHS).encode() + rb")[ \-]?[0-9]{2}(?:[ \-]{0,2}[A-Za-z0-9]){11}"
 _IBAN_TAIL = re.compile(rb"(?:[ \-]{0,2}[A-Za-z0-9]){11,30}+")
 
 
 def _cards(view: View) -> Iterator[Hit]:
-    for start, end in runs(view):
-        groups = [match.span() for match in _GROUP.finditer(view.data, start, end)]
-        at = 0
-        while at < len(groups):
-            count, value = _card_at(view, groups, at)
-            if count:
-                yield Hit(groups[at][0], groups[at + count - 1][1], value)
-            at += max(count, 1)
-
-
-def _card_at(view: View, groups: list[tuple[int, int]], at: int) -> tuple[int, bytes]:
-    """How many groups from ``at`` on make a card number, and its digits; longest first."""
-    found = (0, b"")
-    sizes: list[int] = []
-    first, first_end = groups[at]
-    if (
-        first_end - first not in _FIRST_GROUPS
-        or view.data[first] not in b"234568"
-        or _FRACTION.match(view.data, max(0, first - 2))
-        or (first_end - first == 1 and at > 0 and _is_single(groups, at - 1))
-    ):
-        return found
-    for count, (start, end) in enumerate(groups[at : at + _MAX_DIGITS], 1):
-        if count > 1 and not _CARD_SEPARATOR.fullmatch(view.data, groups[at + count - 2][1], start):
-            break
-        sizes.append(end - start)
-        if sum(sizes) > _MAX_DIGITS:
-            break
-        if sum(sizes) < 13 or not _is_layout(sizes):
+    data, after = view.data, 0
+    for candidate in _CARD_HEAD.finditer(data):
+        start = candidate.start()
+        if start < after:
             continue
-        digits = plain(view.data[first:end])
-        if card_number(digits) and not glued(view, first, end):
-            found = (count, digits)
+        extent = _CARD_EXTENT.match(data, start, start + _MAX_LENGTH)
+        groups = [match.span() for match in _GROUP.finditer(data, start, extent.end() if extent else start)]
+        if groups[0][1] - start == 1 and _SINGLE_BEFORE.search(data[max(0, start - 5) : start]):
+            continue
+        if found := _card_at(view, groups):
+            after = found.end
+            yield found
+
+
+def _card_at(view: View, groups: list[tuple[int, int]]) -> Hit | None:
+    """The longest card number made of the first of ``groups``."""
+    found, total, first = None, 0, groups[0][0]
+    singles, wide, size = True, True, 0
+    for n, (start, end) in enumerate(groups):
+        # Printed groups are of four and more, but for the last; or every digit stands alone.
+        wide = wide and (n == 0 or size >= 4)
+        size = end - start
+        singles = singles and size == 1
+        total += size
+        if total > _MAX_DIGITS or not (n == 0 or singles or wide):
+            break
+        if total >= _LEAST_DIGITS:
+            digits = plain(view.data[first:end])
+            if card_number(digits) and not glued(view, first, end):
+                found = Hit(first, end, digits)
     return found
-
-
-def _is_single(groups: list[tuple[int, int]], at: int) -> bool:
-    return groups[at][1] - groups[at][0] == 1
-
-
-def _is_layout(sizes: list[int]) -> bool:
-    """Printed groups are of four and more, but for the last; or every digit stands alone."""
-    if len(sizes) == 1 or all(size == 1 for size in sizes):
-        return True
-    return sizes[0] >= 4 and all(size >= 4 for size in sizes[1:-1])
 
 
 def _ibans(view: View) -> Iterator[Hit]:

@@ -6,6 +6,7 @@ A form that other numbers share as well (ten bare digits) counts only when a wor
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import islice
 
 from dataproxy.redact.folding import View
 from dataproxy.redact.rules.digits import TRIGGER, glued, named_as_id, plain, runs
@@ -24,6 +25,8 @@ _COUNTRIES = {
 """Digits of a national number without its trunk prefix, by calling code (ITU-T E.164 and national plans)."""
 
 _NAMED_DIGITS = (7, 13)
+_MOST = 2000
+"""Numbers taken from one stretch of digits: above half of that the text goes as a whole."""
 _REACH = 36
 _NANP = re.compile(rb"[2-9][0-9]{2}[2-9][0-9]{6}")
 _GROUP = re.compile(rb"[0-9]+")
@@ -67,7 +70,7 @@ def _phones(view: View) -> Iterator[Hit]:
 def _extend(found: list[Hit], more: Iterator[Hit]) -> None:
     """Add those of ``more`` that overlap none found by a surer form; ``found`` stays in order."""
     starts = [hit.start for hit in found]
-    for hit in more:
+    for hit in islice(more, _MOST):
         after = bisect_left(starts, hit.end)  # the last that begins before this one ends is the only one that can overlap it
         if after == 0 or found[after - 1].end <= hit.start:
             found.append(hit)
