@@ -12,7 +12,15 @@ from tests.dataproxy.proxy import Clock, Proxy
 from tests.postgres import PostgresDatabase, PostgresServer, find_binaries, temporary_postgres
 
 _HERE = Path(__file__).parent
-_ON_BOTH = ("store", "drain/test_drain.py", "drain/test_external.py", "lease", "assemble/test_exact_joins.py", "api/test_api.py")
+_ON_BOTH = (
+    "store",
+    "drain/test_drain.py",
+    "drain/test_external.py",
+    "lease",
+    "assemble/test_exact_joins.py",
+    "api/test_api.py",
+    "isolation",
+)
 _ON_BOTH_PATHS = tuple(_HERE / path for path in _ON_BOTH)
 
 

@@ -1,0 +1,98 @@
+"""What a tenant can ask that names something: one line a route, with the place where the name goes and what may stand there.
+
+Every route of the data proxy and of the gateway that reads or changes anything is here; a test holds the lists to the routes.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+NAME = "{name}"
+"""Where the name of somebody else's thing goes: in a path, a query, a header, or a body."""
+
+EVENT, COMPLETION, TRAJECTORY, SESSION = "event", "completion", "trajectory", "session"
+KEY, LEASE, BATCH, REWARD, TENANT, AGENT = "key", "lease", "batch", "reward", "tenant", "agent"
+TARGETS = (EVENT, COMPLETION, TRAJECTORY, SESSION)
+
+
+@dataclass(slots=True, frozen=True)
+class Attempt:
+    """A request by a key of ``role``; ``kinds`` are the names that NAME may stand for, none where nothing can be named."""
+
+    method: str
+    path: str
+    role: str
+    kinds: tuple[str, ...] = ()
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    route: str = ""
+    """The route's own form of the path, where a query or a name makes it another."""
+    claims: bool = False
+    """The name becomes one of the caller's own by it, which is right: tenants may use the same names."""
+
+
+def _event(**changes: Any) -> dict[str, Any]:
+    event = {"atdp": "1.0", "event_id": "{fresh}", "kind": "tool_call", "started_at": 1, "ended_at": 2, "agent": "triage"}
+    return {"events": [event | changes]}
+
+
+def _spans(attribute: str) -> dict[str, Any]:
+    """OTLP as JSON: one span of a tool that ran, NAME as an attribute."""
+    given = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "t", "gen_ai.agent.name": "triage", attribute: NAME}
+    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in given.items()]
+    span = {"traceId": "0" * 31 + "1", "spanId": "0" * 15 + "1", "name": "t", "attributes": attributes}
+    timed = span | {"startTimeUnixNano": "1000", "endTimeUnixNano": "2000"}
+    return {"resourceSpans": [{"scopeSpans": [{"spans": [timed]}]}]}
+
+
+_LEASE = {"max_trajectories": 4, "ttl_s": 60, "version_now": "v000000", "max_staleness": 9, "max_reuse": 9, "min_trajectories": 99}
+"""Too many to be lent, so that asking changes nothing."""
+_VERSION = {"version": "v000009", "parent": None, "state": "serving", "created_us": 1, "directory": "/x"}
+_MANIFEST = {
+    "batch_id": NAME, "lease_id": "l", "parent_version": "v000000", "version": "v000001", "created_us": 1,
+    "trajectories": [], "rewards": {}, "as_of_us": 1,
+}  # fmt: skip
+_GAP = {"gap_id": "g", "tenant": NAME, "agent": "triage", "key_id": "k", "reason": "r", "num_calls": 1, "first_us": 1, "last_us": 2}
+
+DATA_PROXY = (
+    Attempt("GET", f"/v1/events/{NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/events/{event_id}"),
+    Attempt("GET", f"/v1/events/{NAME}", "agent", (EVENT,), route="/v1/events/{event_id}"),
+    Attempt("GET", f"/v1/events?session={NAME}", "reviewer", (SESSION,), route="/v1/events"),
+    Attempt("GET", f"/v1/events?session={NAME}&kind=model_call", "agent", (SESSION,), route="/v1/events"),
+    Attempt("GET", f"/v1/trajectories/{NAME}", "reviewer", (TRAJECTORY, EVENT), route="/v1/trajectories/{trajectory_id}"),
+    Attempt("GET", f"/v1/export/events?session={NAME}", "reviewer", (SESSION,), route="/v1/export/events"),
+    Attempt("GET", f"/v1/export/events?agent={NAME}", "admin", (AGENT,), route="/v1/export/events"),
+    Attempt("GET", f"/v1/export/trajectories?session={NAME}", "agent", (SESSION,), route="/v1/export/trajectories"),
+    Attempt("GET", f"/v1/export/trajectories?agent={NAME}", "reviewer", (AGENT,), route="/v1/export/trajectories"),
+    Attempt("GET", "/v1/stats/rewards", "reviewer"),
+    Attempt("POST", "/v1/feedback", "agent", TARGETS, {"target": NAME, "value": 1.0}),
+    Attempt("POST", "/v1/feedback", "admin", TARGETS, {"target": NAME, "correction": "better"}),
+    Attempt("POST", "/v1/feedback", "reviewer", (REWARD,), {"target": "{own}", "value": 1.0, "supersedes": NAME}),
+    Attempt("POST", "/v1/events", "agent", (EVENT,), _event(event_id=NAME), claims=True),
+    Attempt("POST", "/v1/events", "agent", (EVENT,), _event(parent_id=NAME)),
+    Attempt("POST", "/v1/events", "admin", (TRAJECTORY,), _event(trajectory_id=NAME), claims=True),
+    Attempt("POST", "/v1/events", "agent", (SESSION,), _event(session_id=NAME), claims=True),
+    Attempt("POST", "/v1/events", "admin", (TENANT,), _event(tenant=NAME)),
+    Attempt("POST", "/v1/traces", "agent", (SESSION,), _spans("gen_ai.conversation.id"), claims=True),
+    Attempt("POST", "/v1/traces", "agent", (TENANT,), _spans("tenant")),
+    Attempt("POST", "/v1/leases", "trainer", (TENANT,), _LEASE | {"tenant": NAME}),
+    Attempt("POST", "/v1/leases", "trainer", (AGENT,), _LEASE | {"agent": NAME}),
+    Attempt("POST", f"/v1/leases/{NAME}/renew", "trainer", (LEASE,), {"ttl_s": 60}, route="/v1/leases/{lease_id}/renew"),
+    Attempt("POST", f"/v1/leases/{NAME}/ack", "trainer", (LEASE,), {"outcome": "abandoned"}, route="/v1/leases/{lease_id}/ack"),
+    Attempt("GET", f"/v1/batches/{NAME}", "reviewer", (BATCH,), route="/v1/batches/{batch_id}"),
+    Attempt("POST", "/v1/batches", "trainer", (BATCH,), _MANIFEST, claims=True),
+    Attempt("GET", "/v1/versions", "reviewer"),
+    Attempt("GET", "/v1/versions/serving", "reviewer"),
+    Attempt("GET", "/v1/versions/v000000", "trainer", route="/v1/versions/{name}"),
+    Attempt("POST", "/v1/versions", "trainer", (), _VERSION),
+    Attempt("GET", "/v1/status", "admin"),
+    Attempt("GET", "/v1/keys", "admin"),
+    Attempt("GET", "/v1/keys/table", "gateway"),
+    Attempt("POST", "/v1/keys", "admin", (TENANT,), {"tenant": NAME, "agent": "a", "role": "agent"}),
+    Attempt("DELETE", f"/v1/keys/{NAME}", "admin", (KEY,), route="/v1/keys/{key_id}"),
+    Attempt("PUT", f"/v1/keys/{NAME}/limits", "admin", (KEY,), {"budget_tokens": 1}, route="/v1/keys/{key_id}/limits"),
+    Attempt("GET", "/v1/consent", "reviewer"),
+    Attempt("POST", "/v1/consent", "admin", (TENANT,), {"tenant": NAME, "recording": False, "training": False, "reason": "x"}),
+    Attempt("GET", "/v1/recording", "reviewer"),
+    Attempt("POST", "/v1/recording", "admin", (TENANT,), {"tenant": NAME, "unrecorded": True, "reason": "x"}),
+    Attempt("POST", "/v1/gaps", "gateway", (TENANT,), [_GAP]),
+)
