@@ -258,3 +258,64 @@ class AuditReport(msgspec.Struct, frozen=True, tag="report"):
     checkpoints: int
     problems: list[AuditProblem]
     num_problems: int
+
+
+class LegalHold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What must be neither erased nor expire: a tenant, or an agent, session, trajectory or subject of it (``target``)."""
+
+    tenant: str
+    scope: str
+    target: str
+    reason: str
+    hold_id: str = ""
+    key_id: str = ""
+    created_us: int = 0
+    released_us: int | None = None
+
+
+class ErasureRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Erase a ``subject`` (the ``user`` that the agent sent, or its pseudonym), ``session`` or ``trajectory``; or only say what that
+    would do (``dry_run``)."""
+
+    tenant: str
+    scope: str
+    target: str
+    reason: str
+    dry_run: bool = False
+
+
+class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What was erased, or would be. ``contents_kept`` are texts that other trajectories refer to.
+
+    ``trained_versions`` learned from it before; ``leased`` trajectories are in a trainer's hands right now. ``target`` is the name in
+    the store: of a subject its pseudonym. ``purged``: no file holds it any more; False while a reader keeps the write-ahead log.
+    """
+
+    erasure_id: str
+    tenant: str
+    scope: str
+    target: str
+    reason: str
+    erased_us: int
+    trajectories: list[str]
+    events: int
+    token_segments: int
+    contents_erased: int
+    contents_kept: int
+    rewards_blanked: int
+    trained_versions: list[str]
+    leased: list[str] = []
+    dry_run: bool = False
+    purged: bool = False
+
+
+class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How long what an agent's traffic left is kept ("": all agents of the tenant): ``days`` after a trajectory's last event, or, if
+    None, until it is erased. The latest word of the narrowest scope holds."""
+
+    tenant: str
+    name: str
+    days: float | None
+    reason: str
+    agent: str = ""
+    created_us: int = 0

@@ -24,7 +24,7 @@ def _content(connection: Connection, tenant: str, row: Row, base_position: int) 
     mine = (tombstone.c.tenant == tenant, tombstone.c.erasure_id == row["erasure_id"])
     stones = sorted(raw_rows(connection, tombstone, *mine), key=lambda stone: stone["leaf_index"])
     left: dict[tuple[str, str], bytes] = {}
-    for kind in sorted({stone["kind"] for stone in stones}):
+    for kind in sorted({stone["kind"] for stone in stones} - {"content"}):  # of a text nothing is left
         keys = [stone["row_key"] for stone in stones if stone["kind"] == kind]
         found = stored_contents(connection, tenant, kind, keys, base_position)
         left |= {(kind, key): data for key, data in found.items()}

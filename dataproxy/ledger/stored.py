@@ -55,9 +55,9 @@ def _plain(connection: Connection, tenant: str, kind: str, keys: Sequence[str]) 
 
 
 def _contents(connection: Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-    digests = [bytes.fromhex(key) for key in keys]
-    where = and_(content.c.digest.in_(digests), content.c.owner == "")
-    return {owned.digest.hex(): content_content(owned) for found in _owned(connection, tenant, where).values() for owned in found}
+    named = {bytes.fromhex(key.partition("/")[0]): key for key in keys}
+    where = and_(content.c.digest.in_(named), content.c.owner == "")
+    return {named[one.digest]: content_content(one) for found in _owned(connection, tenant, where).values() for one in found}
 
 
 def _events(connection: Connection, tenant: str, ids: Sequence[str], base_position: int) -> dict[str, bytes]:

@@ -43,7 +43,8 @@ def _loose_contents(connection: Connection, tenant: str) -> Iterator[AuditProble
     yield from _first(connection, tenant, content, content.c.digest, loose, "it belongs to an event that has no leaf")
     alone = select(content.c.digest).where(content.c.tenant == tenant, content.c.owner == "")
     keys = select(log_leaf.c.row_key).where(log_leaf.c.tenant == tenant, log_leaf.c.kind == "content")
-    extra = {digest.hex() for digest in connection.execute(alone).scalars()} - set(connection.execute(keys).scalars())
+    known = {key.partition("/")[0] for key in connection.execute(keys).scalars()}
+    extra = {digest.hex() for digest in connection.execute(alone).scalars()} - known
     if extra:
         yield AuditProblem(tenant, "content", min(extra), _NO_LEAF)
     kept = exists().where(content.c.tenant == content_span.c.tenant, content.c.digest == content_span.c.digest)

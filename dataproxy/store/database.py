@@ -67,6 +67,11 @@ class Database:
         with self._lock, self._product.migration() as connection:
             _migrate(connection, revision, self._product.may_migrate)
 
+    def purge(self) -> bool:
+        """Make what was deleted unreadable in the files too; False while a reader stands in the way, then try again."""
+        with self._lock:
+            return self._product.purge()
+
     def close(self) -> None:
         """Let go of it."""
         self._product.close()

@@ -95,6 +95,10 @@ class Postgres:
         """Whether the owner is known."""
         return self._owner is not None
 
+    def purge(self) -> bool:
+        """Nothing: dead rows and old write-ahead log go when the server's own autovacuum and checkpoints take them."""
+        return False
+
     def close(self) -> None:
         """Let another data proxy have it."""
         self._guard.close()

@@ -43,20 +43,30 @@ def events_of(connection: Connection, tenant: str, trajectory_id: str) -> list[E
     return [item for _, item in _read(connection, select(event).where(*where).order_by(event.c.seq, event.c.position))]
 
 
+def read_events(connection: Connection, query: Select[Any]) -> list[tuple[int, Event]]:
+    """(position, event) of the rows of ``event`` that ``query`` selects, in its order."""
+    return _read(connection, query)
+
+
 def _scoped(query: Select[Any], tenant: str | None) -> Select[Any]:
     return query if tenant is None else query.where(event.c.tenant == tenant)
 
 
 def _read(connection: Connection, query: Select[Any]) -> list[tuple[int, Event]]:
     rows = connection.execute(query).all()
-    bodies = [msgspec.json.decode(decompress(row.body), type=Body) for row in rows]
-    named = {(row.tenant, digest) for row, body in zip(rows, bodies, strict=True) for digest, _ in _named(body)}
+    bodies = [body_of(row.body) for row in rows]
+    named = {(row.tenant, digest) for row, body in zip(rows, bodies, strict=True) for digest, _ in named_contents(body)}
     contents, spans = _contents(connection, named), _content_spans(connection, named)
     own = _event_spans(connection, [(row.tenant, row.event_id) for row in rows])
     return [(row.position, _event(row, body, contents, spans, own)) for row, body in zip(rows, bodies, strict=True)]
 
 
-def _named(body: Body) -> Iterable[tuple[bytes, str]]:
+def body_of(packed: bytes) -> Body:
+    """What an event's ``body`` column holds; an erased one holds nothing, and says so in ``m``."""
+    return msgspec.json.decode(decompress(packed), type=Body) if packed else Body(m={"erased": True})
+
+
+def named_contents(body: Body) -> Iterable[tuple[bytes, str]]:
     """(digest, JSON pointer) of every content that ``body`` names."""
     for i, name in enumerate(body.o.get("messages", [])):
         yield bytes.fromhex(name), f"/request/messages/{i}"
@@ -74,7 +84,7 @@ def _event(
     own: dict[tuple[str, str], list[Span]],
 ) -> Event:
     spans = list(own[row.tenant, row.event_id])
-    for digest, path in _named(body):
+    for digest, path in named_contents(body):
         spans += [msgspec.structs.replace(span, path=path + span.path) for span in content_spans[row.tenant, digest]]
 
     def whole(part: dict[str, Any]) -> dict[str, Any]:

@@ -63,6 +63,12 @@ class Sqlite:
         with self._writer.begin() as connection:
             yield connection
 
+    def purge(self) -> bool:
+        """Fold the write-ahead log into the file and empty it. Pages were overwritten when their rows were deleted (secure_delete)."""
+        with self._engine.connect() as connection:
+            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return busy is not None and busy[0] == 0
+
     def close(self) -> None:
         """Let go of the files."""
         self._engine.dispose()

@@ -1,0 +1,1 @@
+"""How long what was recorded is kept: erasure, retention, and the legal holds that beat both."""
