@@ -1,12 +1,12 @@
-"""Rules for payment cards, IBANs, and identity numbers with a check digit or a fixed form."""
+"""Rules for payment cards and bank accounts."""
 
 import re
 from collections.abc import Iterator
 
 from dataproxy.redact.folding import View
-from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, cn_resident_id, iban
+from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, iban
 from dataproxy.redact.rules.digits import glued, plain
-from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
+from dataproxy.redact.rules.rule import Hit, Rule
 
 _GROUP = re.compile(rb"[0-9]+")
 _CARD_EXTENT = re.compile(rb"[0-9]++(?:[ \-.+_/\t]{1,3}+[0-9]++)*+")
@@ -14,7 +14,8 @@ _LEAST_DIGITS = 13
 _MAX_DIGITS = 19
 _MAX_LENGTH = _MAX_DIGITS + 18 * 3 + 1
 _CARD_HEAD = re.compile(
-    rb"(?<![0-9])(?<![0-9][.,])[234568](?:[0-9]{12,18}(?![0-9])|(?:[0-9]{3}|[0-9]{5}|[0-9]{7})[ \-.+_/\t]{1,3}[0-9]|(?:[ \-.+_/\t]{1,3}[0-9]){12})"
+    rb"(?<![0-9])(?<![0-9][.,])[234568]"
+    rb"(?:[0-9]{12,18}(?![0-9])|(?:[0-9]{3}|[0-9]{5}|[0-9]{7})[ \-.+_/\t]{1,3}[0-9]|(?:[ \-.+_/\t]{1,3}[0-9]){12})"
 )
 _SINGLE_BEFORE = re.compile(rb"(?<![0-9])[0-9][ \-./()_+\t]{1,3}\Z")
 _IBAN_HEAD = re.compile(rb"([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
@@ -79,20 +80,7 @@ def _end_of(view: View, at: int, count: int) -> int:
     return at
 
 
-def _cn_id(view: View, match: re.Match[bytes]) -> Hit | None:
-    value = match[0].upper()
-    return hit(match, value) if cn_resident_id(value) and not glued(view, match.start(), match.end()) else None
-
-
-def _ssn(view: View, match: re.Match[bytes]) -> Hit | None:
-    return None if glued(view, match.start(), match.end()) else hit(match, plain(match[0]))
-
-
 RULES = (
     Rule("card", "CARD", 1.0, 60, rb"[0-9](?:[ \-.+_/\t]{0,3}[0-9]){12}", _cards),
     Rule("iban", "IBAN", 1.0, 70, _IBAN_TRIGGER, _ibans),
-    Rule("cn_resident_id", "CN_ID", 1.0, 65, rb"[1-8][0-9]{16}[0-9Xx]",
-         by_pattern(rb"(?<![0-9])[1-8][0-9]{5}(?:19|20)[0-9]{2}[01][0-9][0-3][0-9]{4}[0-9Xx](?![0-9])", _cn_id)),
-    Rule("us_ssn", "SSN", 0.9, 45, rb"[0-9]{3}[\- ][0-9]{2}[\- ][0-9]{4}",
-         by_pattern(rb"(?<![0-9\-.])(?!000|666|9)[0-9]{3}-(?!00)[0-9]{2}-(?!0000)[0-9]{4}(?![0-9\-]|\.[0-9])", _ssn)),
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""Rules for secrets: provider keys, bearer tokens, JWTs, private keys, connection strings, assignments."""
+"""Rules for secrets without a provider's form: bearer tokens, cookies, JWTs, private keys, connection strings, assignments."""
 
 import base64
 import binascii
@@ -8,27 +8,6 @@ from collections.abc import Iterator
 from dataproxy.redact.folding import View
 from dataproxy.redact.rules.rule import Hit, Rule, accept, by_pattern, hit
 
-_KEY_FORMS = (
-    rb"sk-[A-Za-z0-9_\-]{20,}+",
-    rb"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}+",
-    rb"hr_[A-Za-z0-9_\-]{16,}+",
-    rb"(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![0-9A-Za-z])",
-    rb"gh[pousr]_[A-Za-z0-9]{30,}+",
-    rb"github_pat_[A-Za-z0-9_]{22,}+",
-    rb"glpat-[A-Za-z0-9_\-]{20,}+",
-    rb"xox[abeoprs]-[A-Za-z0-9\-]{10,}+",
-    rb"AIza[0-9A-Za-z_\-]{35}",
-    rb"hf_[A-Za-z0-9]{30,}+",
-    rb"npm_[A-Za-z0-9]{36}",
-    rb"ya29\.[A-Za-z0-9_\-]{20,}+",
-    rb"SG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}+",
-)
-_KEY = rb"(?<![A-Za-z0-9])(?:" + b"|".join(_KEY_FORMS) + rb")"
-# What is written without an escape's backslash in front of it must still be found: "\nsk-…" leaves an n before the key.
-_KEY_TRIGGER = (
-    rb"sk-[A-Za-z0-9_\-]{20}|[srp]k_(?:live|test)_|hr_[A-Za-z0-9_\-]{16}|A[KSBC][ICA]A[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{30}|"
-    rb"github_pat_|glpat-|xox[abeoprs]-|AIza[0-9A-Za-z_\-]{35}|hf_[A-Za-z0-9]{30}|npm_[A-Za-z0-9]{36}|ya29\.|SG\.[A-Za-z0-9_\-]{16}"
-)
 _SCHEME = rb"(?i:(?<![A-Za-z])(?:bearer|basic)[ :\t]{1,3}([A-Za-z0-9._~+/=\-]{12,}+))"
 _JWT = rb"(?<![A-Za-z0-9_\-])(eyJ[A-Za-z0-9_\-]{6,}+)(?:\.[A-Za-z0-9_\-]++){1,4}(?:\.(?![A-Za-z0-9_\-]))?"
 _PRIVATE_KEY = (
@@ -49,11 +28,39 @@ _ASSIGNED = re.compile(
 )
 
 
-def _api_key(_: View, match: re.Match[bytes]) -> Hit | None:
-    return hit(match) if any(48 <= byte <= 57 or 65 <= byte <= 90 for byte in match[0][4:]) else None
+_SECRET_NAME = (
+    rb"(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_\-]?key|access[_\-]?key|private[_\-]?key|credentials?|auth|dsn)"
+)
+_ENV = (
+    rb"(?<![A-Za-z0-9_])(?:[A-Z0-9]{1,32}_){0,8}"
+    rb"(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRET|TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?|DSN)(?:_[A-Z0-9]{1,32}){0,4}"
+    rb"[ ]?=[ ]?[\"']?([^\s\"'`,;)}\]>]{6,512}+)"
+)
+_QUOTED = rb"(?i:(?<![A-Za-z])(?:[a-z]{2,20}[_\-])?" + _SECRET_NAME + rb"[\"'][ \t]{0,4}:[ \t]{0,4}[\"'])([^\"'\n]{6,512}+)[\"']"
+_COOKIE = rb"(?i:(?<![A-Za-z])cookie[\"']?[ \t]{0,4}[:=][ \t]{0,4}[\"']?)([^\s\"'=;,]{1,64}=[^\n\"']{8,4096}+)"
+_SIGNED_NAMES = (
+    rb"x-(?:amz|goog)-(?:signature|credential|security-token)|sig|signature|access_token|auth|code|sid|session(?:id|_id)?"
+)
+_SIGNED = rb"(?i:[?&;](?:" + _SIGNED_NAMES + rb")=)([A-Za-z0-9%+/_=.~\-]{12,2048}+)"
+_PLACEHOLDER = re.compile(
+    rb"(?i)[\"']?(?:\$[{(A-Za-z]|<|\{|%[({]|\*{3}|x{4}|\.{3}|your|my[-_]|change|example|placeholder|string|required|optional|"
+    rb"none|null|true|false|"
+    rb"os\.|env|process\.|self\.|get|settings|config|input|password|secret|token|redacted|todo|f[\"'])"
+)
+
+
+def _given(_: View, match: re.Match[bytes]) -> Hit | None:
+    """What stands after a name for a secret, unless it says where a secret would stand."""
+    value = match[1]
+    plain_word = value.isalpha() and (value.islower() or value.isupper()) and len(value) < 8
+    return None if _PLACEHOLDER.match(value) or plain_word or b"(" in value or len(set(value)) < 4 else hit(match, group=1)
 
 
 def _bearer(_: View, match: re.Match[bytes]) -> Hit | None:
+    return hit(match, group=1) if _looks_random(match[1], 12) else None
+
+
+def _random_given(_: View, match: re.Match[bytes]) -> Hit | None:
     return hit(match, group=1) if _looks_random(match[1], 12) else None
 
 
@@ -95,8 +102,14 @@ RULES = (
     Rule("connection_string", "CONNECTION_STRING", 1.0, 95, rb"://[^\s/@\"'<>]{0,128}:[^\s/@\"'<>]{1,256}@",
          by_pattern(_CONNECTION, accept)),
     Rule("jwt", "JWT", 1.0, 90, rb"eyJ[A-Za-z0-9_\-]{6,}\.", by_pattern(_JWT, _jwt)),
-    Rule("api_key", "API_KEY", 1.0, 85, _KEY_TRIGGER, by_pattern(_KEY, _api_key)),
     Rule("authorization", "SECRET", 0.9, 80, rb"(?i)(?:bearer|basic)[ :\t]", by_pattern(_SCHEME, _bearer)),
+    Rule("env_assignment", "SECRET", 0.9, 76, rb"(?:PASS|PWD|SECRET|TOKEN|KEY|CREDENTIAL|DSN)[A-Z0-9_]{0,132}[ ]?=",
+         by_pattern(_ENV, _given)),
+    Rule("named_secret", "SECRET", 0.9, 76, rb"(?i)" + _SECRET_NAME + rb"[\"'][ \t]{0,4}:[ \t]{0,4}[\"']",
+         by_pattern(_QUOTED, _given)),
+    Rule("cookie", "SECRET", 0.9, 78, rb"(?i)cookie[\"']?[ \t]{0,4}[:=]", by_pattern(_COOKIE, _given)),
+    Rule("signed_url", "SECRET", 0.9, 77, rb"(?i)[?&;](?:x-(?:amz|goog)-|sig|access_token|auth|code|sid|session)",
+         by_pattern(_SIGNED, _random_given)),
     Rule("assignment", "SECRET", 0.8, 75, rb"(?i)(?:key|secret|token|passw(?:or)?d|pwd)[\"']?[ \t]{0,4}[:=]",
          _assignments),
 )  # fmt: skip
