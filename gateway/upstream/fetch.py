@@ -64,7 +64,7 @@ class _Collector:
 async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float, *, repeatable: bool = True) -> Fetched:
     """The answer to ``request``. A kept connection that turns out closed is replaced, so ``request`` may be sent twice.
 
-    What must not be sent twice is not ``repeatable`` and goes over a new connection.
+    What must not be sent twice is not ``repeatable`` and goes over a new connection, which nobody would take again: it is dropped.
 
     Raises:
         UpstreamError: unreachable, lost, or longer than ``timeout_s``.
@@ -78,16 +78,16 @@ async def fetch(pool: Pool, origin: Origin, request: Request, timeout_s: float, 
                 except UpstreamLost as error:
                     if error.answered:
                         raise
-            return await _exchange(pool, await pool.connect(origin), origin, request)
+            return await _exchange(pool, await pool.connect(origin), origin, request, keep=repeatable)
     except TimeoutError as error:
         raise UpstreamTimeout(f"{timeout_s} s for {request.method} {request.path}") from error
 
 
-async def _exchange(pool: Pool, connection: Connection, origin: Origin, request: Request) -> Fetched:
+async def _exchange(pool: Pool, connection: Connection, origin: Origin, request: Request, *, keep: bool = True) -> Fetched:
     collector = _Collector()
     try:
         connection.start(request.encode(origin.host), collector)
         return await collector.answer
     finally:
         connection.forget()
-        pool.release(connection, origin)
+        pool.release(connection, origin, keep=keep)

@@ -54,10 +54,10 @@ class Pool:
         self._active.add(connection)
         return connection
 
-    def release(self, connection: Connection, origin: Origin) -> None:
-        """Take ``connection`` back: kept if its exchange ended cleanly, else dropped."""
+    def release(self, connection: Connection, origin: Origin, *, keep: bool = True) -> None:
+        """Take ``connection`` back: kept if its exchange ended cleanly and somebody may want it again, else dropped."""
         self._active.discard(connection)
-        if not connection.reusable:
+        if not (keep and connection.reusable):
             connection.forget()
             connection.abort(UpstreamLost("released before its answer was whole", answered=True))
             return

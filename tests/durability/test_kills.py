@@ -22,11 +22,12 @@ ANSWERS_BETWEEN = 12
 
 
 @contextmanager
-def load(here: Machine, key: str, out: Path, concurrency: int = 8) -> Iterator[subprocess.Popen[bytes]]:
+def load(here: Machine, key: str, out: Path, concurrency: int = 8, pause_s: float = 0.0) -> Iterator[subprocess.Popen[bytes]]:
     """The client process with its own record of what it received, ended by SIGTERM."""
     out.touch()
     arguments = ["--base-url", f"{here.gateway}/v1", "--key", key, "--model", here.model, "--out", str(out)]
     command = [sys.executable, str(load_module.__file__), *arguments, "--concurrency", str(concurrency)]
+    command += ["--pause-s", str(pause_s)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         yield process

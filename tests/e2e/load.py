@@ -75,8 +75,10 @@ async def reward(client: httpx.AsyncClient, completion_id: str, value: float) ->
         return False
 
 
-async def worker(index: int, client: httpx.AsyncClient, model: str, oracle: Oracle, counts: dict[str, int]) -> None:
-    """Calls one after another; every second one streams; each answer is rewarded at once."""
+async def worker(
+    index: int, client: httpx.AsyncClient, model: str, oracle: Oracle, counts: dict[str, int], pause_s: float = 0.0
+) -> None:
+    """Calls one after another, ``pause_s`` apart; every second one streams; each answer is rewarded at once."""
     random_ = random.Random(index)
     for number in itertools.count():
         body = {
@@ -94,11 +96,13 @@ async def worker(index: int, client: httpx.AsyncClient, model: str, oracle: Orac
         counts["answers"] += 1
         oracle.write({"kind": "answer", "call": f"{index}-{number}", **answer})
         value = random_.random()
+        if pause_s:
+            await asyncio.sleep(pause_s)
         if await reward(client, answer["id"], value):
             oracle.write({"kind": "reward", "id": answer["id"], "value": value})
 
 
-async def run(base_url: str, key: str, model: str, path: Path, concurrency: int) -> dict[str, int]:
+async def run(base_url: str, key: str, model: str, path: Path, concurrency: int, pause_s: float = 0.0) -> dict[str, int]:
     """Load until SIGTERM; the counts of whole and broken calls."""
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
@@ -107,7 +111,7 @@ async def run(base_url: str, key: str, model: str, path: Path, concurrency: int)
     async with httpx.AsyncClient(
         base_url=base_url, headers={"authorization": f"Bearer {key}"}, timeout=60, limits=httpx.Limits(max_connections=None)
     ) as client:
-        tasks = [asyncio.create_task(worker(i, client, model, oracle, counts)) for i in range(concurrency)]
+        tasks = [asyncio.create_task(worker(i, client, model, oracle, counts, pause_s)) for i in range(concurrency)]
         stop = asyncio.create_task(stopped.wait())
         await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
@@ -125,5 +129,7 @@ if __name__ == "__main__":
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--concurrency", type=int, default=8)
-    arguments = parser.parse_args()
-    print(json.dumps(asyncio.run(run(arguments.base_url, arguments.key, arguments.model, arguments.out, arguments.concurrency))))
+    parser.add_argument("--pause-s", type=float, default=0.0)
+    given = parser.parse_args()
+    counted = asyncio.run(run(given.base_url, given.key, given.model, given.out, given.concurrency, given.pause_s))
+    print(json.dumps(counted))

@@ -75,6 +75,14 @@ async def test_what_must_not_be_sent_twice_goes_over_a_new_connection():
         assert len(connections) == 2
 
 
+async def test_a_connection_that_nobody_would_take_again_is_not_kept():
+    """Else as many stay open as were made in the seconds that idle ones are kept for."""
+    pool = Pool(1)
+    async with server([CHUNKED]) as (origin, _):
+        await fetch(pool, origin, ASK, 5, repeatable=False)
+        assert pool.take_idle(origin) is None and pool.num_active == 0
+
+
 @pytest.mark.parametrize(
     "answer",
     [
