@@ -1,4 +1,4 @@
-"""Checkpoints: float32 masters and optimizer state, sharded, by torch.distributed.checkpoint.
+"""Checkpoints: float32 masters (of an adapter where one is trained) and optimizer state, sharded, by torch.distributed.checkpoint.
 
 Owns their directories: one to a version, complete once it has its final name; the last few are kept. With one, the next step
 is the same bit for bit; without one for the head, masters come from the published weights (decision 0005). Any number of ranks
@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, se
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
+from workers.trainer.adapter import is_adapter
 from workers.trainer.policy import Policy
 from workers.trainer.ranks import Ranks
 
@@ -53,4 +54,5 @@ def load_checkpoint(root: Path, version: str, policy: Policy, optimizer: torch.o
 
 
 def _weights(policy: Policy) -> dict[str, Tensor]:
-    return {name: parameter.detach() for name, parameter in policy.parameters()}
+    wanted = policy.parameters() if policy.adapter is None else ((n, p) for n, p in policy.parameters() if is_adapter(n))
+    return {name: parameter.detach() for name, parameter in wanted}

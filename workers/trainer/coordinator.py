@@ -21,6 +21,7 @@ from atdp.samples import BatchManifest, Lease
 from atdp.versions import version_name
 from dataproxy.client.types import LeaseAck, LeaseRequest
 from workers.trainer import provenance
+from workers.trainer.adapter import Adapter
 from workers.trainer.batch import Batch
 from workers.trainer.data_proxy import DataProxy
 from workers.trainer.errors import LeaseLost, Superseded
@@ -140,7 +141,13 @@ class Coordinator:
         return LeaseKeeper(self._data_proxy, lease.lease_id, self._settings.lease_ttl_s)
 
     def publish(
-        self, record: StepRecord, batch: Batch, weights: Mapping[str, Tensor], metrics: dict[str, float], keeper: LeaseKeeper
+        self,
+        record: StepRecord,
+        batch: Batch,
+        weights: Mapping[str, Tensor],
+        adapter: Adapter | None,
+        metrics: dict[str, float],
+        keeper: LeaseKeeper,
     ) -> str | None:
         """Write the version, make it serve, ack the lease; gives its name, or None where the step came to nothing.
 
@@ -161,7 +168,7 @@ class Coordinator:
             config=provenance.config_digest(self._settings),
         )
         faults.point("trainer.before_publish")
-        directory = write_version(self._paths.versions, manifest, weights, self._paths.versions / BASE_VERSION)
+        directory = write_version(self._paths.versions, manifest, weights, self._paths.versions / BASE_VERSION, adapter)
         faults.point("trainer.after_publish")
         try:
             keeper.confirm()

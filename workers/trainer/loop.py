@@ -80,11 +80,11 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
             )
         total = merge(ranks.gather(statistics))
         with phases.phase("gather"):
-            weights = learner.policy.gather(settings.publish_dtype)
+            weights, adapter = learner.policy.gather(settings.publish_dtype), learner.adapter()
         numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, **phases.seconds()}
         if coordinator and record and keeper:
             with phases.phase("publish"):
-                made = coordinator.publish(record, batch, weights, numbers, keeper)
+                made = coordinator.publish(record, batch, weights, adapter, numbers, keeper)
 
     outcome = ranks.share(msgspec.msgpack.encode(made) if coordinator else None)
     version = msgspec.msgpack.decode(outcome, type=str | None)

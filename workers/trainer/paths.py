@@ -22,6 +22,10 @@ class TrainerPaths:
         """One directory to a checkpoint, named by its version."""
         return self.data_dir / "trainer" / "checkpoints"
 
+    def checkpoints_of(self, adapter: str | None) -> Path:
+        """The same for an adapter, by its shape's name: none other can read them."""
+        return self.checkpoints if adapter is None else self.data_dir / "trainer" / adapter
+
     @property
     def step_record(self) -> Path:
         """The step in progress (`step_record.StepRecord`); absent between steps."""

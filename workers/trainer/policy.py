@@ -20,6 +20,7 @@ from transformers import AutoModelForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 from workers.trainer import attention
+from workers.trainer.adapter import AdapterShape, add_adapter, first_weights, halves, is_adapter, plain_name
 from workers.trainer.errors import WrongModel
 from workers.trainer.loss import token_logprobs
 from workers.trainer.packing import Microbatch
@@ -32,19 +33,29 @@ class Policy:
     """One set of sharded weights.
 
     With `train_layers` N > 0 only the last N decoder layers learn; embeddings, head and the layers below are frozen, so
-    backward ends there. `model` is the FSDP root (also an FSDPModule). Layers stay gathered from the first microbatch of a
-    step to its last, which costs memory for one whole copy of the weights in the compute dtype and saves a gather per microbatch.
+    backward ends there. With an `adapter` its weights learn and nothing else. `model` is the FSDP root (also an FSDPModule).
+    Layers stay gathered from the first microbatch of a step to its last, which costs memory for one whole copy of the weights in
+    the compute dtype and saves a gather per microbatch.
     """
 
     def __init__(
-        self, directory: Path, ranks: Ranks, compute_dtype: DType, train_layers: int = 0, checkpoint_activations: bool = False
+        self,
+        directory: Path,
+        ranks: Ranks,
+        compute_dtype: DType,
+        train_layers: int = 0,
+        checkpoint_activations: bool = False,
+        adapter: AdapterShape | None = None,
     ) -> None:
         attention.register()
         disable_progress_bar()
         self._ranks = ranks
+        self.adapter = adapter
         model = AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32, attn_implementation=attention.NAME)
         model.to(ranks.device)
-        if train_layers:
+        if adapter is not None:
+            add_adapter(model, adapter)
+        elif train_layers:
             model.requires_grad_(False)
             model.model.layers[-train_layers:].requires_grad_(True)
         if checkpoint_activations:
@@ -55,9 +66,11 @@ class Policy:
         self.model: nn.Module = model
         fully_shard(model, mesh=ranks.mesh, mp_policy=precision, reshard_after_forward=False)
         model.train()
+        if adapter is not None:
+            self.begin_adapter(0)
 
     def parameters(self) -> Iterator[tuple[str, DTensor]]:
-        """Names as in a version's file, and the float32 shards; a tied head appears once."""
+        """Names and float32 shards; a tied head appears once. Without an adapter the names are those of a version's file."""
         yield from cast(Iterator[tuple[str, DTensor]], self.model.named_parameters())
 
     def trainable(self) -> list[DTensor]:
@@ -83,32 +96,67 @@ class Policy:
 
     @torch.no_grad()
     def load(self, weights: Path) -> None:
-        """Overwrite the weights from a safetensors file; every rank reads its own shard.
+        """Overwrite the weights, not the adapter's, from a safetensors file; every rank reads its own shard.
 
         Raises: WrongModel when a name or shape differs.
         """
         with safe_open(weights, framework="pt") as file:
-            parameters = dict(self.parameters())
+            parameters = {plain_name(name): value for name, value in self.parameters() if not is_adapter(name)}
             if parameters.keys() != set(file.keys()):
                 raise WrongModel(f"{weights} and the model differ in {sorted(parameters.keys() ^ set(file.keys()))[:4]}")
             for name, parameter in parameters.items():
-                full = file.get_tensor(name).to(device=self._ranks.device, dtype=parameter.dtype)
-                if full.shape != parameter.shape:
-                    raise WrongModel(f"{name} is {tuple(full.shape)} in {weights}, {tuple(parameter.shape)} in the model")
-                parameter.copy_(distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None))
+                self._overwrite(name, parameter, file.get_tensor(name))
+
+    @torch.no_grad()
+    def load_adapter(self, tensors: Mapping[str, Tensor]) -> None:
+        """Overwrite the adapter's weights.
+
+        Raises: WrongModel when a name or shape differs.
+        """
+        parameters = {name: value for name, value in self.parameters() if is_adapter(name)}
+        if parameters.keys() != tensors.keys():
+            raise WrongModel(f"the adapter and the model differ in {sorted(parameters.keys() ^ tensors.keys())[:4]}")
+        for name, parameter in parameters.items():
+            self._overwrite(name, parameter, tensors[name])
+
+    def begin_adapter(self, seed: int) -> None:
+        """Make the adapter new: it changes nothing yet."""
+        shapes = {name: tuple(value.shape) for name, value in self.parameters() if is_adapter(name)}
+        self.load_adapter(dict(first_weights(shapes, seed)))
+
+    def _overwrite(self, name: str, parameter: DTensor, value: Tensor) -> None:
+        full = value.to(device=self._ranks.device, dtype=parameter.dtype)
+        if full.shape != parameter.shape:
+            raise WrongModel(f"{name} is {tuple(full.shape)}, {tuple(parameter.shape)} in the model")
+        parameter.copy_(distribute_tensor(full, parameter.device_mesh, parameter.placements, src_data_rank=None))
 
     @torch.no_grad()
     def gather(self, dtype: DType) -> Mapping[str, Tensor]:
-        """All weights, whole, in `dtype`, on the CPU of the first rank; empty on the others. Collective.
+        """All weights, whole, the adapter merged in, in `dtype`, on the CPU of the first rank; empty on the others. Collective.
 
         On one rank and in float32 they share memory with the masters: use them before the next step.
         """
-        gathered = {}
+        gathered, adapter, target = {}, self.gather_adapter(), getattr(torch, dtype)
         for name, parameter in self.parameters():
-            full = cast(DTensor, parameter.to(getattr(torch, dtype))).full_tensor()
+            if is_adapter(name):
+                continue
+            merged = halves(name)[0] in adapter
+            full = cast(DTensor, parameter if merged else parameter.to(target)).full_tensor()
             if self._ranks.is_first:
-                gathered[name] = full.cpu()
+                value = full.cpu() + self._delta(name, adapter) if merged else full.cpu()
+                gathered[plain_name(name)] = value.to(target)
         return gathered
+
+    @torch.no_grad()
+    def gather_adapter(self) -> dict[str, Tensor]:
+        """The adapter's weights, whole, float32, on the CPU of every rank; empty where there is none. Collective."""
+        return {name: value.full_tensor().cpu().clone() for name, value in self.parameters() if is_adapter(name)}
+
+    def _delta(self, name: str, adapter: Mapping[str, Tensor]) -> Tensor:
+        """alpha / rank · B A."""
+        assert self.adapter is not None
+        down, up = halves(name)
+        return (adapter[up] @ adapter[down]) * (self.adapter.alpha / self.adapter.rank)
 
 
 def tree_logprobs(model: nn.Module, batch: Microbatch) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ _PLACES = frozenset({"data_dir", "config_dir", "model_path", "engine_urls"})
 def config(settings: Settings) -> dict[str, float | int | str | bool]:
     """The settings that bear on what is learned: all but places and unset ones."""
     values = settings.model_dump(mode="json", exclude=set(_PLACES), exclude_none=True)
-    return {name: json.dumps(value, sort_keys=True) if isinstance(value, dict) else value for name, value in values.items()}
+    return {name: json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value for name, value in values.items()}
 
 
 def config_digest(settings: Settings) -> str:

@@ -8,6 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from workers.trainer.adapter import AdapterShape
 from workers.trainer.learning import Learning
 from workers.trainer.objective import BehaviourWeight, Objective
 
@@ -43,6 +44,12 @@ class Settings(BaseSettings):
     """Seconds until the lease of a trainer that died returns; a living one renews it."""
     train_layers: int = Field(10, ge=0)
     """Train the last so many decoder layers only, the rest is frozen; 0: everything. A third of them halves a step's cost."""
+    lora_rank: int = Field(0, ge=0)
+    """Train a LoRA adapter of this rank in those layers instead of their weights; 0: the weights. Wants ten times the rate."""
+    lora_alpha: float = Field(16.0, gt=0)
+    """An adapter's output is scaled by alpha / rank."""
+    lora_targets: list[str] = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+    """The linear layers that get an adapter."""
     learning_rate: float = Field(1e-4, gt=0)
     """AdamW's rate after warm-up."""
     warmup_updates: int = Field(2, ge=1)
@@ -95,6 +102,12 @@ class Settings(BaseSettings):
     def objective(self) -> Objective:
         """The constants of the loss."""
         return Objective(self.clip_low, self.clip_high, self.behaviour_cap, self.behaviour_weight, self.kl_coef)
+
+    def adapter(self) -> AdapterShape | None:
+        """The shape of the adapter to train, if one is."""
+        return (
+            AdapterShape(self.lora_rank, self.lora_alpha, tuple(self.lora_targets), self.train_layers) if self.lora_rank else None
+        )
 
     def learning_of(self, tenant: str, agent: str) -> Learning:
         """How the agent is learned from: its entry under its tenant, else under its name alone, else the common one."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from atdp.versions import version_index, version_name
+from workers.trainer.adapter import Adapter, AdapterRecord, write_adapter
 from workers.trainer.advantage import AgentBaseline
 from workers.trainer.durable import sync
 from workers.trainer.errors import VersionUnavailable
@@ -50,7 +51,7 @@ class VersionManifest(msgspec.Struct, frozen=True):
     """Why this version exists and what is in it. Made by the trainer; read at rollback, at restart, by whoever asks.
 
     `digests` maps a tensor's name to the SHA-256 of its bytes; `trajectories` are those it learned from, by `batch_id`;
-    `code` and `config` are digests of the trainer's source and settings.
+    `code` and `config` are digests of the trainer's source and settings; `adapter` says what was trained if not the weights.
     """
 
     version: str
@@ -65,12 +66,16 @@ class VersionManifest(msgspec.Struct, frozen=True):
     metrics: dict[str, float] = {}
     code: str = ""
     config: str = ""
+    adapter: AdapterRecord | None = None
 
 
-def write_version(root: Path, manifest: VersionManifest, weights: Mapping[str, Tensor], assets: Path) -> Path:
+def write_version(
+    root: Path, manifest: VersionManifest, weights: Mapping[str, Tensor], assets: Path, adapter: Adapter | None = None
+) -> Path:
     """Write a version that is not there yet; gives its directory. `assets` is a directory with config and tokenizer.
 
-    What a crash left half written is replaced. `manifest.digests` is filled in here.
+    What a crash left half written is replaced. `manifest.digests` is filled in here, and its record of the `adapter`, which is
+    saved beside the weights that it was merged into.
     Raises: VersionUnavailable where a complete version of that name exists.
     """
     from safetensors.torch import save_file
@@ -78,6 +83,9 @@ def write_version(root: Path, manifest: VersionManifest, weights: Mapping[str, T
     directory = _begin(root, manifest.version)
     save_file(dict(weights), directory / WEIGHTS, metadata={"format": "pt"})
     (directory / WEIGHTS).chmod(0o644)
+    if adapter is not None:
+        write_adapter(directory, adapter)
+        manifest = msgspec.structs.replace(manifest, adapter=adapter.record)
     return _finish(directory, manifest, assets)
 
 
@@ -149,10 +157,13 @@ def next_index(root: Path, registered: list[str]) -> int:
 def collect(root: Path, head: str, keep: int, pinned: set[str]) -> list[str]:
     """Remove old versions; gives the names of those removed.
 
-    Kept: v000000, `pinned`, the last `keep` of the head's line, and the `keep` newest, so that a rollback can be rolled back.
+    Kept: v000000, `pinned`, the last `keep` of the head's line, and the `keep` newest, so that a rollback can be rolled back;
+    and the version that an adapter of one of these belongs to.
     """
     names = sorted(path.name for path in root.iterdir())
     kept = {BASE_VERSION, *pinned, *names[-keep:], *(manifest.version for manifest in lineage(root, head)[:keep])}
+    manifests = [read_manifest(root / name) for name in kept if is_complete(root / name)]
+    kept |= {manifest.adapter.base for manifest in manifests if manifest.adapter is not None}
     removed = [name for name in names if name not in kept]
     for name in removed:
         discard(root / name)

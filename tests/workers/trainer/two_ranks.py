@@ -1,4 +1,4 @@
-"""What each of two ranks runs in `test_two_ranks_train_as_one`: seven rows, so that one rank has less to do."""
+"""What each of two ranks runs in `test_two_ranks_train_as_one`: seven rows, so that one rank has less to do; then an adapter."""
 
 import json
 import sys
@@ -7,10 +7,14 @@ from pathlib import Path
 import torch
 
 from tests.workers.trainer.micro import PLAIN, SCHEDULE, random_rows
+from workers.trainer.adapter import AdapterShape
 from workers.trainer.policy import Policy
 from workers.trainer.ranks import start_ranks, stop_ranks
 from workers.trainer.statistics import merge, summary
 from workers.trainer.step import make_optimizer, microbatches, train
+
+
+SHAPE = AdapterShape(3, 8.0, ("q_proj", "down_proj"))  # a rank that two ranks cannot share evenly
 
 
 def main(micro: Path, out: Path) -> None:
@@ -25,6 +29,11 @@ def main(micro: Path, out: Path) -> None:
     if ranks.is_first:
         torch.save(dict(weights), out / "weights.pt")
         (out / "counts.json").write_text(json.dumps(summary(total)))
+    adapted = Policy(micro, ranks, "float32", adapter=SHAPE)
+    train(adapted, make_optimizer(adapted, 1e-2, 0.0), [batches], PLAIN, SCHEDULE, 0, ranks)
+    adapter = adapted.gather_adapter()
+    if ranks.is_first:
+        torch.save(adapter, out / "adapter.pt")
     stop_ranks()
 
 
