@@ -1,0 +1,102 @@
+"""Values that belong to nobody, and the calls that carry them to the gateway: every kind, every dialect, every place in a body."""
+
+import asyncio
+import itertools
+import json
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from bench.redact_cases import KINDS
+
+VALUES_PER_CALL = 4
+_CHANCE_DIGITS = 12
+"""A shorter number without its separators may stand in a time or an id by chance: it is not looked for in that form."""
+
+
+def canaries(count: int, seed: int) -> list[tuple[str, str]]:
+    """``count`` values, all different, the kinds in turn: (kind, value)."""
+    rng, found = random.Random(seed), dict[str, str]()
+    for kind in itertools.cycle(KINDS):
+        if len(found) == count:
+            break
+        value = KINDS[kind](rng)
+        if len(value) > 8:
+            found.setdefault(value, kind)
+    return [(kind, value) for value, kind in found.items()]
+
+
+def may_be_chance(value: str, form: str) -> bool:
+    """Whether a find in this form says nothing."""
+    return form == "no separators" and sum(c.isdigit() for c in value) < _CHANCE_DIGITS
+
+
+def calls(values: list[tuple[str, str]], seed: int) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+    """(path, body, headers) of calls that carry all of ``values``, some at a time."""
+    rng = random.Random(seed)
+    for number, start in enumerate(range(0, len(values), VALUES_PER_CALL)):
+        said = [_said(rng, kind, value) for kind, value in values[start : start + VALUES_PER_CALL]]
+        yield _call(number, said, rng.random() < 0.5)
+
+
+def _said(rng: random.Random, kind: str, value: str) -> str:
+    before = "phone: " if kind == "PHONE_NAMED" else rng.choice(("Here it is: ", "please use ", "my data "))
+    return f"{before}{value} {rng.choice(('thanks.', 'and so on', ''))}\n"
+
+
+def _call(number: int, said: list[str], stream: bool) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """The engine says the last user message again, so its values come back in the answer and in the tokens."""
+    text, rest = said[0] + "".join(said[2:]), said[1] if len(said) > 1 else "nothing"
+    common: dict[str, Any] = {"model": "tiny", "stream": stream, "max_tokens": 4096}
+    headers = {"x-headrace-session": f"canary-{number}"}
+    if number % 5 == 1:
+        return "/v1/messages", {**common, "system": rest, "messages": [{"role": "user", "content": text}]}, headers
+    if number % 5 == 2:
+        return "/v1/responses", {**common, "instructions": rest, "input": text, "store": False}, headers
+    if number % 5 == 3:
+        return "/v1/completions", {**common, "prompt": text + rest}, headers
+    if number % 5 == 4:
+        call = {"id": f"call_{number}", "type": "function", "function": {"name": "send", "arguments": json.dumps({"to": rest})}}
+        before = [
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": call["id"], "content": rest},
+        ]
+        return "/v1/chat/completions", {**common, "messages": [*before, {"role": "user", "content": text}]}, headers
+    messages = [{"role": "system", "content": rest}, {"role": "user", "content": [{"type": "text", "text": text}]}]
+    return "/v1/chat/completions", {**common, "messages": messages, "user": rest, "metadata": {"note": rest}}, headers
+
+
+async def send_all(
+    base_url: str, key: str, values: list[tuple[str, str]], seed: int, kill: Callable[[], None], kills: int, concurrency: int = 12
+) -> int:
+    """Make every call until it is answered in full, and ``kill`` so often meanwhile; gives how often a call broke off."""
+    made = list(calls(values, seed))
+    kill_after = {(n + 1) * len(made) // (kills + 1) for n in range(kills)}
+    pending, answered, broken = iter(made), 0, 0
+
+    async def lane(client: httpx.AsyncClient) -> None:
+        nonlocal answered, broken
+        for path, body, headers in pending:
+            while not await _answered(client, path, body, headers):
+                broken += 1
+                await asyncio.sleep(0.02)
+            answered += 1
+            if answered in kill_after:
+                await asyncio.to_thread(kill)
+
+    headers = {"authorization": f"Bearer {key}"}
+    async with httpx.AsyncClient(base_url=base_url, headers=headers, timeout=60) as client, asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(lane(client))
+    return broken
+
+
+async def _answered(client: httpx.AsyncClient, path: str, body: dict[str, Any], headers: dict[str, str]) -> bool:
+    try:
+        answer = await client.post(path, json=body, headers=headers)
+    except httpx.TransportError:
+        return False
+    assert answer.status_code in (200, 502, 503), f"{path}: {answer.status_code} {answer.text[:200]}"
+    return answer.status_code == 200 and "journal_failed" not in answer.text

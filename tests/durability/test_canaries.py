@@ -1,0 +1,49 @@
+"""Thousands of values through the gateway under load, while something is killed now and then: none is anywhere at rest."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dataproxy.redact import TokenBytes
+from dataproxy.redact.at_rest import search_at_rest
+from tests.durability.canaries import canaries, may_be_chance, send_all
+from tests.durability.machine import Machine, machine
+from tests.e2e import oracle
+
+pytestmark = pytest.mark.slow
+
+
+def num_events(here: Machine) -> int:
+    """Model calls in the store by now."""
+    ((num,),) = oracle.rows(here, "SELECT count(*) FROM event WHERE kind = 'model_call'")  # type: ignore[arg-type]
+    return int(num)
+
+
+@pytest.mark.parametrize(
+    ("count", "kills"), [pytest.param(300, 2, id="300"), pytest.param(10_000, 20, id="10000", marks=pytest.mark.soak)]
+)
+async def test_no_value_that_went_through_the_gateway_lies_anywhere(tmp_path: Path, count: int, kills: int) -> None:
+    values = canaries(count, seed=count)
+    with machine(tmp_path, HEADRACE_GATEWAY_JOURNAL_SEGMENT_BYTES="500000") as here:
+        key, rng = here.new_agent(), random.Random(count)
+        broken = await send_all(here.gateway, key, values, count, lambda: here.kill(rng.choice(("gateway", "dataproxy"))), kills)
+        here.wait_ready()
+        here.settle()
+        check_taken_out(here, len(values))
+        tokens = TokenBytes.from_file(tmp_path / "tokenizer.json")
+        result = search_at_rest(tmp_path, None, [value for _, value in values], tokens)
+        where = [(values[i][0], place, how, form) for i, place, how, form in result.found if not may_be_chance(values[i][1], form)]
+        controls = result.planted - len(result.missed)
+        print(f"{len(values)} values, {kills} kills, {broken} broken calls: {len(where)} found; {controls} controls found")
+    assert result.planted_found, f"the search missed what was planted: {result.missed}"
+    assert not where, f"{len(where)} values lie at rest: {where[:5]}"
+
+
+def check_taken_out(here: Machine, num_values: int) -> None:
+    """The values came as far as redaction, and nearly all calls past it: an empty store would show nothing."""
+    with here.client() as client:
+        status = client.status()
+    ((quarantined,),) = oracle.rows(here, "SELECT count(*) FROM quarantine")  # type: ignore[arg-type]
+    assert sum(status.redactions.values()) >= num_values, status.redactions
+    assert quarantined <= 0.02 * num_events(here) + 1, f"{quarantined} calls went to the quarantine"
