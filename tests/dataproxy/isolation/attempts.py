@@ -11,6 +11,7 @@ NAME = "{name}"
 
 EVENT, COMPLETION, TRAJECTORY, SESSION = "event", "completion", "trajectory", "session"
 KEY, LEASE, BATCH, REWARD, TENANT, AGENT = "key", "lease", "batch", "reward", "tenant", "agent"
+RESPONSE = "response"
 TARGETS = (EVENT, COMPLETION, TRAJECTORY, SESSION)
 
 
@@ -95,4 +96,38 @@ DATA_PROXY = (
     Attempt("GET", "/v1/recording", "reviewer"),
     Attempt("POST", "/v1/recording", "admin", (TENANT,), {"tenant": NAME, "unrecorded": True, "reason": "x"}),
     Attempt("POST", "/v1/gaps", "gateway", (TENANT,), [_GAP]),
+)
+
+_CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+_GOES_ON = {"model": "tiny", "input": "hi", "previous_response_id": NAME}
+_SESSION = {"x-headrace-session": NAME}
+_WORKER = {"url": "http://127.0.0.1:9", "lane": "canary"}
+
+GATEWAY = (
+    Attempt("GET", f"/v1/responses/{NAME}", "agent", (RESPONSE, COMPLETION), route="/v1/responses/{response_id}"),
+    Attempt("POST", f"/v1/responses/{NAME}/cancel", "agent", (RESPONSE,), route="/v1/responses/{response_id}/cancel"),
+    Attempt("POST", "/v1/responses", "agent", (RESPONSE, COMPLETION), _GOES_ON),
+    Attempt("POST", "/v1/chat/completions", "agent", (SESSION,), _CHAT, _SESSION, claims=True),
+    Attempt("POST", f"/s/{NAME}/v1/chat/completions", "agent", (SESSION,), _CHAT, route="/v1/chat/completions", claims=True),
+    Attempt("POST", "/v1/completions", "agent", (SESSION,), {"model": "tiny", "prompt": "hi"}, _SESSION, claims=True),
+    Attempt("POST", "/v1/messages", "agent", (SESSION,), _CHAT | {"max_tokens": 9}, _SESSION, claims=True),
+    Attempt("POST", "/v1/messages/count_tokens", "agent", (SESSION,), _CHAT, _SESSION),
+    Attempt("POST", "/v1/embeddings", "agent", (SESSION,), {"model": "tiny", "input": "hi"}, _SESSION),
+    Attempt("GET", "/v1/models", "agent"),
+    Attempt("GET", f"/v1/models/{NAME}", "agent", (EVENT, KEY), route="/v1/models/{model}"),
+    Attempt("POST", "/v1/feedback", "agent", (*TARGETS, RESPONSE), {"target": NAME, "value": 1.0}),
+    Attempt("POST", "/feedback", "reviewer", TARGETS, {"target": NAME, "label": "good"}),
+    Attempt("POST", "/v1/events", "agent", (EVENT,), _event(event_id=NAME), claims=True),
+    Attempt("POST", "/v1/events", "agent", (EVENT,), _event(parent_id=NAME)),
+    Attempt("POST", "/v1/traces", "agent", (TENANT,), _spans("tenant")),
+    Attempt("GET", "/v1/workers", "admin"),
+    Attempt("POST", "/v1/workers", "admin", (), _WORKER),
+    Attempt("DELETE", "/v1/workers/w1", "admin", route="/v1/workers/{worker_id}"),
+    Attempt("POST", "/v1/workers/w1/drain", "admin", route="/v1/workers/{worker_id}/drain"),
+    Attempt("DELETE", "/v1/workers/w1/drain", "admin", route="/v1/workers/{worker_id}/drain"),
+    Attempt("PUT", "/v1/lanes", "admin", (), {"canary_per_mille": 1}),
+    Attempt("GET", "/metrics", "agent"),
+    Attempt("GET", "/ready", "agent"),
+    Attempt("GET", "/health", "agent"),
+    Attempt("GET", "/openapi.json", "agent"),
 )

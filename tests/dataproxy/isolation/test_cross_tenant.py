@@ -48,6 +48,10 @@ async def test_no_attempt_tells_a_foreign_name_from_one_that_was_never_given(pro
     names = await settle(proxy)
     keys = {role: proxy.key(role, OURS, "triage") for role in ("reviewer", "agent", "trainer", "admin", "gateway")}
     own = proxy.rows(select(trajectory.c.trajectory_id).where(trajectory.c.tenant == OURS))[0][0]
+    their_keys = {role: proxy.key(role, THEIRS, f"{CANARY}-agent") for role in keys}
+    for attempt in (attempt for attempt in DATA_PROXY if attempt.method == "GET" and attempt.kinds):
+        status, text, _ = ask(http, their_keys[attempt.role], attempt, name=names[attempt.kinds[0]][0])
+        assert status == 200 and len(text) > 100, attempt  # what follows would find it
     before = everything_of(proxy, THEIRS)
     for draw, attempt, kind in draws(SEED, DATA_PROXY, NUM_ATTEMPTS):
         foreign = draw.choice(names[kind]) if kind else CANARY
