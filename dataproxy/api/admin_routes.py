@@ -1,14 +1,18 @@
 """Keys, consent, status: what an operator does, and the table that gateways poll."""
 
+import msgspec
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
+from dataproxy.digests import KeyedDigests
 from dataproxy.errors import NotFound, Refused
+from dataproxy.retain.targets import known_session
 from dataproxy.store.consents import ConsentBook, add_consent, list_consents
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
+from dataproxy.store.parties import agent_of_session, require_known
 from dataproxy.store.recording import served_unrecorded
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.statistics import read_status
@@ -92,18 +96,30 @@ def _require_own(connection: Connection, caller: KeyInfo, key_id: str) -> None:
 
 
 @router.post("/consent")
-def post_consent(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Put a consent on record; it holds from now on."""
+def post_consent(services: ServicesDep, caller: Caller, body: Body, must_exist: bool = False) -> Response:
+    """Put a consent on record; it holds from now on. ``must_exist``: of a tenant and agent that are known already."""
     require(caller)
     given = parse(body, Consent)
     if not given.tenant or not given.reason:
         raise Refused("a consent needs a `tenant` and a `reason`")
     if scope(caller) not in (None, given.tenant):
         raise Refused("a tenant's admin consents for that tenant only")
-    item = Consent(given.tenant, given.recording, given.training, given.reason, given.agent, services.now_us())
+    item = msgspec.structs.replace(given, created_us=services.now_us())
     with services.database.write() as connection:
+        if must_exist or given.session_id:
+            require_known(connection, given.tenant, given.agent)
+        if given.session_id:
+            item = _of_session(connection, item, services.digests(given.tenant))
         add_consent(connection, item, caller.key_id)
     return json_answer(item)
+
+
+def _of_session(connection: Connection, item: Consent, digests: KeyedDigests) -> Consent:
+    """``item`` by the session's own id, and with the agent that it is of."""
+    if not item.recording:
+        raise Refused("a session is known only once it is recorded: withdraw its training, or erase it (`headrace audit erase`)")
+    session_id = known_session(connection, item.tenant, item.session_id, digests)
+    return msgspec.structs.replace(item, session_id=session_id, agent=agent_of_session(connection, item.tenant, session_id))
 
 
 @router.get("/consent")

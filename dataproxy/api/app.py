@@ -8,12 +8,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from atdp.errors import AtdpError
 from dataproxy.api import (
     admin_routes,
+    audit_routes,
     events_routes,
     export_routes,
     governance_routes,
     otlp_routes,
     reading_routes,
     recording_routes,
+    retain_routes,
     training_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
@@ -44,6 +46,8 @@ def create_app(services: Services) -> FastAPI:
         governance_routes,
         training_routes,
         reading_routes,
+        audit_routes,
+        retain_routes,
         events_routes,
         export_routes,
         otlp_routes,

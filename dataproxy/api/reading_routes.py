@@ -6,9 +6,9 @@ from sqlalchemy import Connection, select
 from atdp.rewards import effective_reward
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.client.types import EventDetail, EventPage, TrajectoryDetail
 from dataproxy.errors import NotFound
-from dataproxy.store.access import record_access
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.reading import events_of, find_event, list_events
 from dataproxy.store.rewards import rewards_of
@@ -23,6 +23,7 @@ router = APIRouter(prefix="/v1")
 def get_events(
     services: ServicesDep,
     caller: Caller,
+    purpose: Purpose,
     limit: int = Query(50, ge=1, le=1000),
     after: int = Query(0, ge=0),
     session: str | None = None,
@@ -34,15 +35,13 @@ def get_events(
     with services.database.read() as connection:
         found = list_events(connection, tenant, limit, after, session, kind)
     owners = {event.tenant for _, event in found} or {tenant if tenant is not None else OPERATOR}
-    with services.database.write() as connection:
-        for owner in sorted(owners):
-            record_access(connection, caller, owner, "events", session or kind or "", services.now_us())
+    put_on_record(services, caller, owners, "events", session or kind or "", purpose)
     next_after = found[-1][0] if len(found) == limit else None
     return json_answer(EventPage([event for _, event in found], next_after))
 
 
 @router.get("/events/{event_id}")
-def get_event(services: ServicesDep, caller: Caller, event_id: str) -> Response:
+def get_event(services: ServicesDep, caller: Caller, purpose: Purpose, event_id: str) -> Response:
     """One event with its tokens."""
     require(caller, "reviewer", "agent")
     with services.database.read() as connection:
@@ -52,19 +51,17 @@ def get_event(services: ServicesDep, caller: Caller, event_id: str) -> Response:
         tokens = token_records(connection, event.tenant, event_id)
         where = (eligibility.c.tenant == event.tenant, eligibility.c.event_id == event_id)
         decisions = {row.choice: row.reason for row in connection.execute(select(eligibility).where(*where))}
-    with services.database.write() as connection:
-        record_access(connection, caller, event.tenant, "event", event_id, services.now_us())
+    put_on_record(services, caller, [event.tenant], "event", event_id, purpose)
     return json_answer(EventDetail(event, tokens, decisions))
 
 
 @router.get("/trajectories/{trajectory_id}")
-def get_trajectory(services: ServicesDep, caller: Caller, trajectory_id: str) -> Response:
+def get_trajectory(services: ServicesDep, caller: Caller, purpose: Purpose, trajectory_id: str) -> Response:
     """One trajectory: events, reward, decisions, and what learned from it."""
     require(caller, "reviewer", "agent")
     with services.database.read() as connection:
         tenant, detail = _trajectory(connection, scope(caller), trajectory_id)
-    with services.database.write() as connection:
-        record_access(connection, caller, tenant, "trajectory", trajectory_id, services.now_us())
+    put_on_record(services, caller, [tenant], "trajectory", trajectory_id, purpose)
     return json_answer(detail)
 
 

@@ -319,3 +319,29 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     agent: str = ""
     created_us: int = 0
+
+
+class AccessRow(msgspec.Struct, frozen=True):
+    """One read: which key, in which role, of what and which of it, why, and when."""
+
+    tenant: str
+    event_id: str
+    key_id: str
+    role: str
+    what: str
+    target: str
+    purpose: str
+    at_us: int
+
+
+class AccessPage(msgspec.Struct, frozen=True):
+    """Reads, oldest first; ``next_after`` is the cursor of the next page, None at the end."""
+
+    rows: list[AccessRow]
+    next_after: str | None
+
+
+class HoldRelease(msgspec.Struct, frozen=True):
+    """Why a hold ends."""
+
+    reason: str

@@ -1,6 +1,6 @@
 """Erasure: the bodies, tokens, texts and salts of what belongs to a target go, in the transaction that writes the erasure's leaf.
 
-What stays: rows without content, decisions, rewards' values, and the leaves, which say nothing any more. The tree still verifies, with
+What stays: rows without content, decisions, rewards' values, and the leaves, which say nothing any more. The tree verifies on, with
 a tombstone in every place. What other trajectories refer to stays for them, with a leaf of its own.
 """
 

@@ -40,15 +40,25 @@ def add_hold(connection: Connection, hold: LegalHold, key_id: str, now_us: int) 
     return LegalHold(hold.tenant, hold.scope, hold.target, hold.reason, hold_id, key_id, now_us)
 
 
+def find_hold(connection: Connection, tenant: str | None, hold_id: str) -> LegalHold:
+    """A hold that is in force.
+
+    Raises:
+        NotFound: there is none of that id.
+    """
+    hold = next((one for one in list_holds(connection, tenant) if one.hold_id == hold_id), None)
+    if hold is None:
+        raise NotFound(f"no hold {hold_id} is in force; `headrace audit hold list` lists them")
+    return hold
+
+
 def release_hold(connection: Connection, tenant: str | None, hold_id: str, reason: str, key_id: str, now_us: int) -> LegalHold:
     """End a hold, and put that on record.
 
     Raises:
         NotFound: no such hold is in force.
     """
-    hold = next((one for one in list_holds(connection, tenant) if one.hold_id == hold_id), None)
-    if hold is None:
-        raise NotFound(f"no hold {hold_id} is in force; `headrace audit hold list` lists them")
+    hold = find_hold(connection, tenant, hold_id)
     _write(connection, hold, hold_id, "release", reason, key_id, now_us)
     return LegalHold(hold.tenant, hold.scope, hold.target, hold.reason, hold_id, hold.key_id, hold.created_us, now_us)
 

@@ -1,0 +1,1 @@
+"""What goes into an evidence bundle as it is: the program that checks it."""

@@ -1,0 +1,154 @@
+"""Checks an evidence bundle: `python verify.py [DIRECTORY]`. Needs nothing but Python 3.11 and the package `cryptography`.
+
+Every checkpoint is signed and continues the one before; every row hashes to a leaf of the last, with the chain of its trajectory
+unbroken; every row that was not erased is what its leaf committed to. Exit status 0, or 1 and the first thing that is wrong.
+Merkle trees and proofs are those of RFC 9162, section 2.1; notes those of c2sp.org/tlog-checkpoint.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+FIRST = bytes(32)
+FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
+
+
+def node(left: bytes, right: bytes) -> bytes:
+    return hashlib.sha256(b"\1" + left + right).digest()
+
+
+def climb(index: int, size: int, leaf: bytes, path: list[bytes]) -> bytes | None:
+    """The root that an inclusion proof leads to, or None."""
+    at, last, found = index, size - 1, leaf
+    for sibling in path:
+        if last == 0:
+            return None
+        if at & 1 or at == last:
+            found = node(sibling, found)
+            while not at & 1 and at:
+                at, last = at >> 1, last >> 1
+        else:
+            found = node(found, sibling)
+        at, last = at >> 1, last >> 1
+    return found if last == 0 else None
+
+
+def continues(old: int, new: int, old_root: bytes, new_root: bytes, proof: list[bytes]) -> bool:
+    """Whether a consistency proof holds."""
+    if not 0 < old < new or not proof:
+        return old == new and old_root == new_root and not proof
+    nodes = [old_root, *proof] if old & (old - 1) == 0 else list(proof)
+    at, last = old - 1, new - 1
+    while at & 1:
+        at, last = at >> 1, last >> 1
+    left = right = nodes[0]
+    for one in nodes[1:]:
+        if last == 0:
+            return False
+        if at & 1 or at == last:
+            left, right = node(one, left), node(one, right)
+            while not at & 1 and at:
+                at, last = at >> 1, last >> 1
+        else:
+            right = node(right, one)
+        at, last = at >> 1, last >> 1
+    return last == 0 and left == old_root and right == new_root
+
+
+def open_note(note: str, key_line: str, tenant: str) -> tuple[int, bytes]:
+    """(size, root) of a note that the key signed; raises InvalidSignature for any other."""
+    name, key_id, encoded = key_line.strip().split("+", 2)
+    public = base64.b64decode(encoded)[1:]
+    text, _, signatures = note.partition("\n\n")
+    for line in signatures.split("\n"):
+        if line.startswith("\u2014 " + name + " "):
+            signature = base64.b64decode(line.split(" ")[2])
+            if signature[:4].hex() == key_id:
+                Ed25519PublicKey.from_public_bytes(public).verify(signature[4:], (text + "\n").encode())
+                origin, size, root = text.split("\n")
+                if origin == name + "/" + quote(tenant, safe=""):
+                    return int(size), base64.b64decode(root)
+    raise InvalidSignature
+
+
+def content(parts: list[dict[str, str]]) -> bytes:
+    """What a leaf committed to."""
+    found = b""
+    for part in parts:
+        data = base64.b64decode(part["base64"]) if "base64" in part else part["text"].encode()
+        found += part["name"].encode() + b"\0" + len(data).to_bytes(8, "big") + data
+    return found
+
+
+def leaf_hash(tenant: str, row: dict[str, Any]) -> bytes:
+    fields = [tenant.encode(), row["index"].to_bytes(8, "big")]
+    fields += [row[name].encode() for name in ("kind", "key", "chain")]
+    fields += [bytes.fromhex(row[name]) for name in ("previous", "commitment")]
+    framed = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+    return hashlib.sha256(b"\0headrace leaf v1\0" + framed).digest()
+
+
+def check_checkpoints(directory: Path, tenant: str) -> tuple[int, bytes]:
+    """The last (size, root)."""
+    key_line = (directory / "ledger.pub").read_text()
+    before: tuple[int, bytes] | None = None
+    for text in (directory / "checkpoints.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        try:
+            size, root = open_note(line["note"], key_line, tenant)
+        except InvalidSignature:
+            sys.exit(f"checkpoint of {line['size']} leaves: not signed by this key for this tenant")
+        proof = [bytes.fromhex(one) for one in line["consistency"]]
+        if size != line["size"] or (before and not continues(before[0], size, before[1], root, proof)):
+            sys.exit(f"checkpoint of {line['size']} leaves: it does not continue the one before")
+        before = size, root
+    if before is None:
+        sys.exit("there is no checkpoint")
+    return before
+
+
+def check_rows(directory: Path, tenant: str, size: int, root: bytes) -> tuple[int, int]:
+    """(rows, erased ones)."""
+    rows = [json.loads(line) for name in FILES for line in (directory / name).read_text().splitlines()]
+    buried = {json.dumps([row["key"], *stone]) for row in rows if row["kind"] == "erasure" for stone in tombstones(row)}
+    chains: dict[str, bytes] = {}
+    for row in sorted(rows, key=lambda one: one["index"]):
+        name, hashed = f"{row['kind']} {row['key']} (leaf {row['index']}): ", leaf_hash(tenant, row)
+        if climb(row["index"], size, hashed, [bytes.fromhex(one) for one in row["inclusion"]]) != root:
+            sys.exit(name + "it is no leaf of the last checkpoint")
+        if row["chain"] and row["previous"] != chains.get(row["chain"], FIRST).hex():
+            sys.exit(name + "the chain of its trajectory is broken before it")
+        chains[row["chain"]] = hashed
+        if row["erased_by"]:
+            if json.dumps([row["erased_by"], row["index"], row["kind"], row["key"]]) not in buried or row["parts"]:
+                sys.exit(name + "it says that it was erased, and no erasure in the log says so")
+        elif hmac.new(bytes.fromhex(row["salt"]), content(row["parts"]), "sha256").hexdigest() != row["commitment"]:
+            sys.exit(name + "it is not what was stored")
+    return len(rows), sum(1 for row in rows if row["erased_by"])
+
+
+def tombstones(row: dict[str, Any]) -> list[list[Any]]:
+    """[index, kind, key] of every row that an erasure emptied."""
+    return [json.loads(part["text"]) for part in row["parts"] if part["name"] == "tombstone"]
+
+
+def main() -> None:
+    """Check the directory, or the one that this program lies in."""
+    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    tenant = (directory / "tenant.txt").read_text().rstrip("\n")
+    size, root = check_checkpoints(directory, tenant)
+    num, erased = check_rows(directory, tenant, size, root)
+    print(f"verified: {num} rows of {tenant} ({erased} erased), in a log of {size} leaves")
+    print(f"signed by the key {(directory / 'ledger.pub').read_text().strip()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Search over redacted events: by what has a column in the database, and by text in what the page's candidates say.
+
+A page looks at a bounded number of events and says where the next one goes on, so that no question holds the store for long.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from atdp.events import Event
+from dataproxy.store.reading import read_events
+from dataproxy.store.schema import event
+
+_PAGE = 200
+MOST_SCANNED = 5000
+"""Events looked at for one page."""
+
+
+@dataclass(slots=True, frozen=True)
+class SearchQuery:
+    """``tenant`` None: of all; the others None: any. ``text`` is found in any string, whatever its case; times are of the start."""
+
+    tenant: str | None
+    text: str = ""
+    kind: str | None = None
+    agent: str | None = None
+    sessions: tuple[str, ...] = ()
+    since_us: int | None = None
+    until_us: int | None = None
+
+
+def search_events(connection: Connection, query: SearchQuery, after: int, limit: int) -> tuple[list[Event], int | None]:
+    """Up to ``limit`` events after position ``after``, and the position to go on from: None if there is nothing more to look at."""
+    found: list[Event] = []
+    scanned = 0
+    statement = select(event).where(*_where(query)).order_by(event.c.position)
+    while scanned < MOST_SCANNED:
+        page = read_events(connection, statement.where(event.c.position > after).limit(_PAGE))
+        for position, item in page:
+            after, scanned = position, scanned + 1
+            if _says(item, query.text.casefold()):
+                found.append(item)
+                if len(found) == limit:
+                    return found, after
+        if len(page) < _PAGE:
+            return found, None
+    return found, after
+
+
+def _where(query: SearchQuery) -> Iterator[Any]:
+    exact = ((event.c.tenant, query.tenant), (event.c.kind, query.kind), (event.c.agent, query.agent))
+    yield from (column == value for column, value in exact if value is not None)
+    if query.sessions:
+        yield event.c.session_id.in_(query.sessions)
+    if query.since_us is not None:
+        yield event.c.started_us >= query.since_us
+    if query.until_us is not None:
+        yield event.c.started_us < query.until_us
+
+
+def _says(item: Event, text: str) -> bool:
+    return not text or any(text in leaf.casefold() for part in (item.o, item.h, item.a, item.y, item.m) for leaf in _strings(part))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
