@@ -7,7 +7,6 @@ import msgspec
 
 from dataproxy.drain.dialects import Dialect
 from dataproxy.drain.runs import parsed_events
-from dataproxy.drain.sse import event_data
 
 _ERROR_FIELDS = frozenset(("object", "message", "type", "param", "code"))
 
@@ -33,8 +32,7 @@ def read_answer(dialect: Dialect, body: bytes, stream: bool) -> dict[str, Any]:
 
 
 def _events(dialect: Dialect, body: bytes, unparsed: list[str]) -> Iterator[dict[str, Any]]:
-    data = (data for data in event_data(body) if data.strip() != b"[DONE]")
-    for event in parsed_events(dialect, data):
+    for event in parsed_events(dialect, body):
         if isinstance(event, bytes):
             unparsed.append(event.decode(errors="replace"))
         else:

@@ -1,17 +1,20 @@
 """Runs of a stream's events that differ in one piece of text only, put together before they are parsed.
 
-An answer of a thousand tokens is a thousand events of which only a text differs; parsing each costs more than everything else that
-the drain does to it. Only texts that the dialect itself would join are joined, so the answer is the one that it would have read.
+An answer of a thousand tokens is a thousand events of which only a text differs; looking at each costs more than everything else
+that the drain does to it. Only texts that the dialect itself would join are joined, so the answer is the one that it would have
+read.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
 
 from dataproxy.drain.dialects import Dialect, chat, completions, messages
+from dataproxy.drain.sse import event_data, with_line_feeds
 
 _FIELDS = rb'(?:"\w+":(?:null|true|false|-?\d+|"[\w-]*"),)*'
 _CHAT_TEXT = rb'"delta":\{%b(?:"(?:content|reasoning_content|reasoning)"|"tool_calls":\[\{%b"function":\{%b"arguments"):"'
@@ -25,47 +28,96 @@ _PIECES: Final[Mapping[Dialect, re.Pattern[bytes]]] = MappingProxyType(
 )
 _INSIDE: Final = re.compile(rb'(?:[^"\\]+|\\.)*+')
 """Of a JSON string. A backslash before a line feed is none of it."""
+_LINES: Final = re.compile(rb"(?:event: [^\n]*\n)?data: ")
+_BETWEEN: Final = b"\n\n"
+_MOST_LOOKS: Final = 32
+"""Choices that take turns have no runs; looking for them in a long stream would take longer than reading it."""
 
 
-def parsed_events(dialect: Dialect, data: Iterable[bytes]) -> Iterator[dict[str, Any] | bytes]:
-    """The events in ``data`` in order, runs as one; one that is no JSON as it is."""
+@dataclass(slots=True, frozen=True)
+class _Run:
+    """Events that are ``head``, one of ``texts``, ``tail``; ``end`` is where the body goes on behind them."""
+
+    head: bytes
+    texts: list[bytes]
+    tail: bytes
+    end: int
+
+
+def parsed_events(dialect: Dialect, body: bytes) -> Iterator[dict[str, Any] | bytes]:
+    """The events of the stream ``body`` in order but for its end mark, runs as one; the data of one that is no JSON as it is."""
     piece = _PIECES.get(dialect)
-    run: list[bytes] = []
-    head = tail = b""
-    for event in data:
-        if head and event.startswith(head) and event.endswith(tail):
-            run.append(event)
+    for stretch in _stretches(piece, with_line_feeds(body)) if piece is not None else (body,):
+        if isinstance(stretch, _Run):
+            yield from _joined(stretch)
+        else:
+            yield from _decoded_all(stretch)
+
+
+def _stretches(piece: re.Pattern[bytes], body: bytes) -> Iterator[bytes | _Run]:
+    """``body`` as runs and what lies between them."""
+    start = at = 0
+    for _ in range(_MOST_LOOKS):
+        found = piece.search(body, at)
+        if found is None:
+            break
+        before = body.rfind(_BETWEEN, start, found.start())
+        begin = before + len(_BETWEEN) if before >= 0 else start
+        run = _run(body, begin, found.end())
+        if run is None:
+            at = max(body.find(_BETWEEN, found.end()), found.end())
             continue
-        yield from _parsed(run, len(head), len(tail))
-        run, head = [event], b""
-        if piece is not None and (found := piece.search(event)) is not None:
-            end = _text_end(event, found.end())
-            head, tail = event[: found.end()], event[end:]
-    yield from _parsed(run, len(head), len(tail))
+        if start < begin:
+            yield body[start:begin]
+        yield run
+        start = at = run.end
+    if start < len(body):
+        yield body[start:]
 
 
-def _text_end(event: bytes, start: int) -> int:
-    inside = _INSIDE.match(event, start)
-    return inside.end() if inside is not None else start
+def _run(body: bytes, begin: int, text: int) -> _Run | None:
+    """The run whose first event stands at ``begin`` and its text at ``text``; None where the next event is another one."""
+    inside, end = _INSIDE.match(body, text), body.find(_BETWEEN, text)
+    if inside is None or not inside.end() < end or _LINES.match(body, begin) is None:
+        return None
+    head, tail = body[begin:text], body[inside.end() : end]
+    if not body.startswith(head, end + len(_BETWEEN)):
+        return None
+    between = tail + _BETWEEN + head
+    texts = body[text:].split(between)
+    last = next((i for i, part in enumerate(texts) if b"\n" in part), len(texts) - 1)
+    ended = texts[last].partition(_BETWEEN)[0]
+    whole = texts[:last] + ([ended.removesuffix(tail)] if ended.endswith(tail) and b"\n" not in ended else [])
+    if len(whole) < 2:
+        return None
+    size = sum(map(len, whole)) + len(between) * (len(whole) - 1) + len(tail) + len(_BETWEEN)
+    return _Run(head, whole, tail, text + size)
 
 
-def _parsed(run: list[bytes], head: int, tail: int) -> Iterator[dict[str, Any] | bytes]:
-    """``run`` as one event, if what is between ``head`` and ``tail`` bytes of each is the inside of a JSON string."""
-    if len(run) > 1 and min(map(len, run)) >= head + tail:
-        texts = b"\n".join([event[head : len(event) - tail] for event in run])  # no text has a raw line feed
-        if _INSIDE.fullmatch(texts):
-            joined = _decoded(run[0][:head] + texts.replace(b"\n", b"") + run[0][len(run[0]) - tail :])
-            if not isinstance(joined, bytes):
-                yield joined
-                return
-    for event in run:
-        decoded = _decoded(event)
-        if isinstance(decoded, dict | bytes):
-            yield decoded
+def _joined(run: _Run) -> Iterator[dict[str, Any] | bytes]:
+    """The run as one event, if its texts are the insides of JSON strings; else its events."""
+    head = run.head[run.head.rfind(b"data: ", 0, run.head.find(b"{")) + 6 :]
+    if _INSIDE.fullmatch(b"\n".join(run.texts)):  # no text has a raw line feed
+        event = _decoded(head + b"".join(run.texts) + run.tail)
+        if isinstance(event, dict):
+            yield event
+            return
+    for text in run.texts:
+        event = _decoded(head + text + run.tail)
+        if isinstance(event, dict | bytes):
+            yield event
 
 
-def _decoded(event: bytes) -> Any:
+def _decoded_all(stretch: bytes) -> Iterator[dict[str, Any] | bytes]:
+    for data in event_data(stretch):
+        if data.strip() != b"[DONE]":
+            event = _decoded(data)
+            if isinstance(event, dict | bytes):
+                yield event
+
+
+def _decoded(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(event)
+        return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return event
+        return data

@@ -46,6 +46,12 @@ MESSAGES = st.builds(
 )
 
 
+def body_of(dialect: str, events: list[bytes]) -> bytes:
+    """The stream as an engine sends it."""
+    name = b"event: content_block_delta\n" if dialect == "messages" else b""
+    return b"".join(b"%bdata: %b\n\n" % (name, event) for event in events) + b"data: [DONE]\n\n"
+
+
 def answer_of(dialect: str, events: list[dict[str, Any]]) -> dict[str, Any]:
     return DIALECTS[dialect].answer(DIALECTS[dialect].joined(events))
 
@@ -54,7 +60,7 @@ def answer_of(dialect: str, events: list[dict[str, Any]]) -> dict[str, Any]:
 def test_the_answer_is_the_one_that_single_events_make(dialect: str, events: st.SearchStrategy[dict[str, Any]]) -> None:
     @given(st.lists(events, max_size=12))
     def check(stream: list[dict[str, Any]]) -> None:
-        together = list(parsed_events(DIALECTS[dialect], [msgspec.json.encode(event) for event in stream]))
+        together = list(parsed_events(DIALECTS[dialect], body_of(dialect, [msgspec.json.encode(event) for event in stream])))
         assert answer_of(dialect, together) == answer_of(dialect, stream)  # type: ignore[arg-type]
 
     check()
@@ -62,22 +68,41 @@ def test_the_answer_is_the_one_that_single_events_make(dialect: str, events: st.
 
 def test_a_run_is_one_event() -> None:
     stream = [msgspec.json.encode(chat_chunk(text)) for text in ("a ", '\\"', "\n", "")]
-    (event,) = parsed_events(DIALECTS["chat"], stream)
+    (event,) = parsed_events(DIALECTS["chat"], body_of("chat", stream))
     assert isinstance(event, dict)
     assert event["choices"][0]["delta"]["content"] == 'a \\"\n'
 
 
 def test_one_broken_event_of_a_run_spoils_no_other() -> None:
     good = msgspec.json.encode(chat_chunk("good"))
-    found = list(parsed_events(DIALECTS["chat"], [good, good.replace(b"good", b"b\xffd"), good]))
+    found = list(parsed_events(DIALECTS["chat"], body_of("chat", [good, good.replace(b"good", b"b\xffd"), good])))
     assert [isinstance(event, bytes) for event in found] == [False, True, False]
 
 
 def test_half_of_an_escaped_character_in_each_of_two_events_makes_one() -> None:
     base = msgspec.json.encode(chat_chunk("#"))
-    (event,) = parsed_events(DIALECTS["chat"], [base.replace(b"#", half) for half in (rb"\ud83d", rb"\ude00")])
+    halves = [base.replace(b"#", half) for half in (rb"\ud83d", rb"\ude00")]
+    (event,) = parsed_events(DIALECTS["chat"], body_of("chat", halves))
     assert isinstance(event, dict)
     assert event["choices"][0]["delta"]["content"] == "😀"
+
+
+@pytest.mark.parametrize("cut", range(1, 400, 7))
+def test_a_stream_that_breaks_off_anywhere_keeps_what_was_whole(cut: int) -> None:
+    body = body_of("chat", [msgspec.json.encode(chat_chunk(text)) for text in ("one", "two", "three")])[:-16]
+    found = list(parsed_events(DIALECTS["chat"], body[:-cut]))
+    single = [decoded(data) for data in event_data(body[:-cut])]
+    assert answer_of("chat", [e for e in found if isinstance(e, dict)]) == answer_of(
+        "chat", [e for e in single if isinstance(e, dict)]
+    )
+    assert [e for e in found if isinstance(e, bytes)] == [e for e in single if isinstance(e, bytes)]
+
+
+def decoded(data: bytes) -> dict[str, Any] | bytes:
+    try:
+        return msgspec.json.decode(data)  # type: ignore[no-any-return]
+    except msgspec.DecodeError:
+        return data
 
 
 LINES = st.lists(st.sampled_from([b"data: x", b"data:y", b"data", b"event: z", b": comment", b"", b"id", b"data: "]), max_size=10)
