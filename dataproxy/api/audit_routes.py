@@ -13,7 +13,8 @@ from sqlalchemy import Connection, func, select
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.api.on_record import Purpose, put_on_record
-from dataproxy.client.types import AccessPage, AccessRow, AuditProblem, AuditProgress, AuditReport, EventPage, KeyInfo
+from dataproxy.client.review_types import AccessPage, AccessRow, AuditProblem, AuditProgress, AuditReport
+from dataproxy.client.types import EventPage, KeyInfo
 from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.bundle import write_bundle
 from dataproxy.ledger.errors import NoteInvalid

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Annotated
+from urllib.parse import unquote
 
 from fastapi import Depends, Header
 
@@ -14,13 +15,14 @@ _MOST_CHARACTERS = 500
 
 
 def _purpose(x_headrace_purpose: str = Header("")) -> str:
-    if len(x_headrace_purpose) > _MOST_CHARACTERS:
+    purpose = unquote(x_headrace_purpose)
+    if len(purpose) > _MOST_CHARACTERS:
         raise Refused(f"a purpose has at most {_MOST_CHARACTERS} characters")
-    return x_headrace_purpose
+    return purpose
 
 
 Purpose = Annotated[str, Depends(_purpose)]
-"""Why somebody reads, in a header of the request; it is redacted and kept."""
+"""Why somebody reads, percent-encoded in a header of the request; it is redacted and kept."""
 
 
 def put_on_record(

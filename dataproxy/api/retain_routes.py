@@ -5,7 +5,8 @@ from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
-from dataproxy.client.types import Erasure, ErasureRequest, HoldRelease, KeyInfo, LegalHold, Retention
+from dataproxy.client.review_types import Erasure, ErasureRequest, HoldRelease, LegalHold, Retention
+from dataproxy.client.types import KeyInfo
 from dataproxy.errors import NotFound, Refused
 from dataproxy.retain.erase import erase, foresee, plan_erasure
 from dataproxy.retain.holds import add_hold, find_hold, list_holds, release_hold

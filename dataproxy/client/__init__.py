@@ -13,6 +13,7 @@ from dataproxy.client.errors import (
     Unavailable,
 )
 from dataproxy.client.exporting import ExportQuery
+from dataproxy.client.review import ReviewClient
 from dataproxy.client.sync_client import SyncDataProxyClient
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Denied",
     "ExportQuery",
     "NotFound",
+    "ReviewClient",
     "ServerFailed",
     "SyncDataProxyClient",
     "Unavailable",

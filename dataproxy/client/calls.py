@@ -105,8 +105,8 @@ def limit_key(key_id: str, limits: KeyLimits) -> Call[KeyInfo]:
     return Call("PUT", f"/v1/keys/{key_id}/limits", _json(KeyInfo), _encode(limits))
 
 
-def set_consent(consent: Consent) -> Call[Consent]:
-    return Call("POST", "/v1/consent", _json(Consent), _encode(consent))
+def set_consent(consent: Consent, must_exist: bool = False) -> Call[Consent]:
+    return Call("POST", "/v1/consent", _json(Consent), _encode(consent), params={"must_exist": int(must_exist)})
 
 
 def list_consent() -> Call[list[Consent]]:

@@ -1,9 +1,11 @@
 """The blocking client. One per process; close it, or use it as a context manager. Each method may raise DataProxyClientError."""
 
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
+from urllib.parse import quote
 
 import httpx
 
@@ -13,6 +15,7 @@ from atdp.versions import PolicyVersion
 from dataproxy.client import calls
 from dataproxy.client.errors import Unavailable
 from dataproxy.client.exporting import Export, ExportQuery, open_export
+from dataproxy.client.transfer import open_tenant_export, pieces_of, send_tenant
 from dataproxy.client.types import (
     Consent,
     EventDetail,
@@ -28,6 +31,7 @@ from dataproxy.client.types import (
     NewKey,
     RecordingPolicy,
     Status,
+    TenantImported,
     TrajectoryDetail,
     VersionRewards,
 )
@@ -36,11 +40,14 @@ T = TypeVar("T")
 
 
 class SyncDataProxyClient:
-    """Calls the data proxy on ``socket_path`` with ``key``; ``timeout_s`` bounds each call."""
+    """Calls the data proxy on ``socket_path`` with ``key``; ``timeout_s`` bounds each call.
 
-    def __init__(self, socket_path: Path, key: str, timeout_s: float = 10.0) -> None:
+    ``purpose`` says why, and is put on record with whatever is read.
+    """
+
+    def __init__(self, socket_path: Path, key: str, timeout_s: float = 10.0, purpose: str = "") -> None:
         transport = httpx.HTTPTransport(uds=str(socket_path), verify=False)
-        headers = {"authorization": f"Bearer {key}"}
+        headers = {"authorization": f"Bearer {key}", "x-headrace-purpose": quote(purpose)}
         self._http = httpx.Client(transport=transport, base_url="http://dataproxy", headers=headers, timeout=timeout_s)
 
     def __enter__(self) -> "SyncDataProxyClient":
@@ -60,6 +67,14 @@ class SyncDataProxyClient:
     def export_trajectories(self, query: ExportQuery) -> AbstractContextManager[Export[ExportedTrajectory]]:
         """Trajectories as a stream; the read is itself recorded."""
         return open_export(self._http, "trajectories", ExportedTrajectory, query)
+
+    def export_tenant(self, tenant: str) -> AbstractContextManager[tuple[int, Iterator[bytes]]]:
+        """(rows, about; bytes) of a tenant's file; the read is itself recorded."""
+        return open_tenant_export(self._http, tenant)
+
+    def import_tenant(self, file: Path, signed_by: str = "", on_sent: Callable[[int], None] = lambda _: None) -> TenantImported:
+        """Store a tenant's file; ``signed_by`` is the foreign ledger's public key (hex) that it may be signed with."""
+        return send_tenant(self._http, pieces_of(file, on_sent), signed_by)
 
     def _send(self, call: calls.Call[T]) -> T:
         headers = {"authorization": f"Bearer {call.key}"} if call.key is not None else None
@@ -97,9 +112,9 @@ class SyncDataProxyClient:
         """Replace what a key may use."""
         return self._send(calls.limit_key(key_id, limits))
 
-    def set_consent(self, consent: Consent) -> Consent:
-        """Put a consent on record; ``created_us`` is the data proxy's."""
-        return self._send(calls.set_consent(consent))
+    def set_consent(self, consent: Consent, must_exist: bool = False) -> Consent:
+        """Put a consent on record; ``created_us`` is the data proxy's. ``must_exist``: refuse an unknown tenant or agent."""
+        return self._send(calls.set_consent(consent, must_exist))
 
     def list_consent(self) -> list[Consent]:
         """Every consent on record, oldest first."""

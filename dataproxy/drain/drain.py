@@ -40,6 +40,8 @@ from dataproxy.store.pending import expire_pending, settle_pending
 logger = logging.getLogger(__name__)
 _IDLE_S = 0.05
 _RETRY_S = 1.0
+_MOST_BATCHES = 4
+"""A drain that is behind stores so many times more at once: a commit costs much the same, however much is in it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -78,7 +80,7 @@ class Drain:
         self._redactors = redactors
         self._policy = policy
         self._tokenizer = tokenizer
-        self._batch_size = batch_size
+        self._batch_size = self._limit = batch_size
         self._session_idle_us = int(session_idle_s * 1e6)
         self._pending_us = int(pending_days * 86400e6)
         self._swept_us = 0
@@ -101,7 +103,8 @@ class Drain:
 
     def run_once(self) -> int:
         """One batch; gives the number of exchanges that it took out of the journal."""
-        batch = sorted(self._source.poll(self._batch_size), key=lambda raw: raw.request.started_us)
+        batch = sorted(self._source.poll(self._limit), key=lambda raw: raw.request.started_us)
+        self._limit = min(2 * self._limit, _MOST_BATCHES * self._batch_size) if len(batch) >= self._limit else self._batch_size
         fresh, quarantined = self._unknown(batch)
         governed, ungoverned = self._govern(fresh)
         quarantined += ungoverned
@@ -175,8 +178,8 @@ class Drain:
             self._digests[tenant] = KeyedDigests(tenant_key(self._keys.secret, tenant))
         redactor = self._redactors.of(tenant)
 
-        def may_train(agent: str) -> bool:
-            return consents.may_train(tenant, agent)
+        def may_train(agent: str, session_id: str) -> bool:
+            return consents.may_train(tenant, agent, session_id)
 
         return Rules(self._digests[tenant], redactor, self._policy, self._tokenizer, may_train)
 
@@ -192,7 +195,7 @@ class Drain:
             placed = []
             for item in governed:
                 digests = self._digests[item.call.tenant]
-                where = place(index, digests, item.call, self._session_idle_us)
+                where = None if item.stands_alone else place(index, digests, item.call, self._session_idle_us)
                 placed.append(Brought(item.event, where, item.tool_results, digests))
             insert_events(connection, with_tool_calls(connection, placed), position)
             index.flush()

@@ -12,12 +12,14 @@ from atdp.arrays import FLOAT32, INT32
 from atdp.events import TokenRecord
 from dataproxy.admit import AdmissionPolicy, Decision, Sample, decide
 from dataproxy.assemble.calls import NewCall
-from dataproxy.digests import KeyedDigests
+from dataproxy.digests import KeyedDigests, named_session
 from dataproxy.drain.exchange import ParsedExchange, RawExchange, parse
 from dataproxy.drain.identity import Identity, identify
 from dataproxy.drain.normalise import normalise
 from dataproxy.drain.redaction import Redactor
 from dataproxy.errors import Unprocessable
+from dataproxy.ingest.mcp import DIALECT as MCP
+from dataproxy.ingest.mcp import mcp_call, mcp_event
 from dataproxy.ingest.tool_results import ToolResult, tool_results
 from dataproxy.redact import Exchange, RedactedExchange
 from dataproxy.store.events import StoredEvent, Tokens
@@ -28,26 +30,30 @@ SECRET_KINDS = frozenset(("API_KEY", "CONNECTION_STRING", "JWT", "PRIVATE_KEY", 
 
 @dataclass(slots=True, frozen=True)
 class Rules:
-    """What governs a tenant's exchanges. ``may_train`` answers for an agent; ``tokenizer`` is the engine's fingerprint."""
+    """What governs a tenant's exchanges. ``may_train`` answers for an agent and session ("": not named, or any).
+
+    ``tokenizer`` is the engine's fingerprint.
+    """
 
     digests: KeyedDigests
     redactor: Redactor
     policy: AdmissionPolicy
     tokenizer: str
-    may_train: Callable[[str], bool]
+    may_train: Callable[[str, str], bool]
 
 
 @dataclass(slots=True, frozen=True)
 class Governed:
     """An exchange that may be stored, and what placing it needs.
 
-    ``is_retry``: look for an earlier event with its request digest.
+    ``is_retry``: look for an earlier event with its request digest. ``stands_alone``: it belongs to no conversation.
     """
 
     event: StoredEvent
     call: NewCall
     is_retry: bool
     tool_results: list[ToolResult]
+    stands_alone: bool = False
 
 
 def govern(raw: RawExchange, rules: Rules) -> Governed:
@@ -57,6 +63,8 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
         Unprocessable: it cannot be parsed.
         RedactionFailed: it cannot be redacted for certain.
     """
+    if raw.request.dialect == MCP:
+        return _govern_mcp(raw, rules)
     parsed = parse(raw, rules.digests)
     identity = identify(parsed, rules.digests)
     redacted = rules.redactor.redact_exchange(_for_redaction(parsed))
@@ -64,11 +72,19 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
         raise Unprocessable("redaction_shape")
     event = normalise(parsed, redacted, identity, rules.digests)
     tokens = _tokens(parsed, redacted, identity, rules.tokenizer)
-    decisions = _decisions(parsed, tokens, _secret_in_answer(redacted), rules)
+    consent = rules.may_train(raw.request.agent, _session_of(parsed, redacted, rules.digests))
+    decisions = _decisions(parsed, tokens, _secret_in_answer(redacted), consent, rules)
     event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
     messages = redacted.request.get("messages") if isinstance(redacted.request, dict) else None
     brought = tool_results(parsed, messages, event, rules.digests)
     return Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry, brought)
+
+
+def _govern_mcp(raw: RawExchange, rules: Rules) -> Governed:
+    """A tool call or resource read at an MCP server: no tokens, so nothing to decide. Without a session it stands alone."""
+    event = mcp_event(raw.request, raw.response, rules.redactor, rules.digests)
+    call = mcp_call(raw.request, event)
+    return Governed(event, call, is_retry=False, tool_results=[], stands_alone=not call.session_id)
 
 
 def _for_redaction(parsed: ParsedExchange) -> Exchange:
@@ -112,8 +128,14 @@ def _secret_in_answer(redacted: RedactedExchange) -> bool:
     return any(span.kind in SECRET_KINDS and span.path.startswith("/response/") for span in redacted.spans)
 
 
-def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, rules: Rules) -> dict[int, Decision]:
-    consent = rules.may_train(parsed.raw.request.agent)
+def _session_of(parsed: ParsedExchange, redacted: RedactedExchange, digests: KeyedDigests) -> str:
+    """The session that the agent named; "" where it named none."""
+    raw = parsed.raw.request
+    inferred = raw.session_source == "inferred" or not raw.session_id
+    return "" if inferred else named_session(digests, raw.session_id, redacted.strings["session_id"])
+
+
+def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, consent: bool, rules: Rules) -> dict[int, Decision]:
     status = parsed.raw.response.status if parsed.raw.response else 0
     by_choice = {item.record.choice: item for item in tokens}
     decisions = {}
@@ -144,7 +166,7 @@ def _call(
         tenant=raw.tenant,
         agent=raw.agent,
         event_id=raw.event_id,
-        session_id="" if inferred else named_session(digests, raw.session_id, redacted.strings["session_id"]),
+        session_id=_session_of(parsed, redacted, digests),
         session_source=raw.session_source,
         routing_name=raw.session_id if inferred else "",
         started_us=raw.started_us,
@@ -159,11 +181,3 @@ def _call(
         last_version=versions[0] if versions else -1,
         newest_version=max((int(sampled.versions.max(initial=-1)) for sampled in parsed.tokens), default=-1),
     )
-
-
-def named_session(digests: KeyedDigests, name: str, redacted: str) -> str:
-    """The session's id in the store: its name, or a keyed digest of it where redaction found something in it.
-
-    Two people's addresses would both become ``<EMAIL_1>``, and their conversations one.
-    """
-    return name if name == redacted else f"digest-{digests.of(b'session', name.encode()).hex()}"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from dataproxy.client.types import AuditProgress, AuditReport
+from dataproxy.client.review_types import AuditProgress, AuditReport
 from dataproxy.ledger.offline import audit_files
 
 

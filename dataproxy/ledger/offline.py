@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine
 
-from dataproxy.client.types import AuditProblem, AuditProgress, AuditReport
+from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.ledger.checkpoints import read_lines
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.notes import NoteVerifier

@@ -21,6 +21,7 @@ from dataproxy.store.schema import (
     policy_version_state,
     quarantine,
     recording_policy,
+    redaction_policy,
     retention_policy,
     reward,
     training_use,
@@ -49,6 +50,7 @@ PLAIN = {
         Plain(legal_hold, ("hold_id", "action")),
         Plain(retention_policy, ("policy_id",)),
         Plain(recording_policy, ("policy_id",)),
+        Plain(redaction_policy, ("policy_id",)),
     )
 }
 

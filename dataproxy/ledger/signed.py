@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from dataproxy.client.types import AuditProblem
+from dataproxy.client.review_types import AuditProblem
 from dataproxy.ledger.checkpoints import Line
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.notes import NoteVerifier

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, String, and_, cast, exists, func, select
 
-from dataproxy.client.types import AuditProblem
+from dataproxy.client.review_types import AuditProblem
 from dataproxy.ledger.rows import PLAIN
 from dataproxy.store.schema import (
     content,

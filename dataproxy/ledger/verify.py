@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from dataproxy.client.types import AuditProblem, AuditProgress, AuditReport
+from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.ledger.checkpoints import Line
 from dataproxy.ledger.erased import erasure_contents
 from dataproxy.ledger.leaf import FIRST, commit, hash_of

@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Table, and_, delete, exists, f
 
 from atdp.events import Event
 from atdp.ids import new_event_id
-from dataproxy.client.types import Erasure, LegalHold
+from dataproxy.client.review_types import Erasure, LegalHold
 from dataproxy.errors import Refused
 from dataproxy.ledger.erased import erasure_contents
 from dataproxy.ledger.leaf import Leaf

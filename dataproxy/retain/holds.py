@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, select
 
 from atdp.ids import new_event_id
-from dataproxy.client.types import LegalHold
+from dataproxy.client.review_types import LegalHold
 from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.rows import append_rows
 from dataproxy.retain.targets import Belongings

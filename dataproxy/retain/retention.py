@@ -6,7 +6,7 @@ Nothing expires where nothing is on record. Expiry is erasure: same tombstones, 
 from sqlalchemy import Connection, and_, exists, select
 
 from atdp.ids import new_event_id
-from dataproxy.client.types import Erasure, Retention
+from dataproxy.client.review_types import Erasure, Retention
 from dataproxy.errors import Refused
 from dataproxy.ledger.rows import append_rows
 from dataproxy.retain.erase import erase, plan_erasure

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
-from dataproxy.client.types import AuditReport, Feedback, KeyInfo, LeaseAck, LeaseRequest
+from dataproxy.client.review_types import AuditReport
+from dataproxy.client.types import Feedback, KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import ack_lease, grant_lease
 from dataproxy.ledger.offline import audit_files

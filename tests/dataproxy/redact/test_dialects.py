@@ -97,7 +97,7 @@ def governed(redactor: Redactor, encoder: Encoder, dialect: str, request: dict[s
     output = encoder.ids(f"<think>{THOUGHT} then.</think> {ARGUMENTS}<|im_end|>")
     exact = record("r", prompt.tolist(), [output.tolist()])
     asked, got = call_in(dialect, request, answer, engine_record=exact)
-    rules = Rules(KeyedDigests(bytes(32)), redactor, AdmissionPolicy(), tokenizer="t", may_train=lambda agent: True)
+    rules = Rules(KeyedDigests(bytes(32)), redactor, AdmissionPolicy(), tokenizer="t", may_train=lambda agent, session: True)
     return govern(RawExchange(asked, got), rules)
 
 

@@ -169,7 +169,7 @@ def left(redactor: Redactor, plant: Canaries, dialect: str, request: Body, answe
         model=plant("model"),
     )
     got = msgspec.structs.replace(got, error=f"upstream said {plant('relay error')}")
-    rules = Rules(KeyedDigests(bytes(32)), redactor, AdmissionPolicy(), tokenizer="t", may_train=lambda agent: True)
+    rules = Rules(KeyedDigests(bytes(32)), redactor, AdmissionPolicy(), tokenizer="t", may_train=lambda agent, session: True)
     governed = govern(RawExchange(asked, got), rules)
     stored = msgspec.json.encode(governed.event.event) + b"".join(part.data for part in governed.event.contents)
     stored += repr((governed.event, governed.call)).encode()

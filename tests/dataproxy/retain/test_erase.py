@@ -6,7 +6,8 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from dataproxy.client.types import Erasure, Feedback, LegalHold
+from dataproxy.client.review_types import Erasure, LegalHold
+from dataproxy.client.types import Feedback
 from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.redact.at_rest import search_at_rest
