@@ -18,6 +18,7 @@ from workers.trainer.engines import EngineFleet
 from workers.trainer.errors import TrainerError
 from workers.trainer.learner import Learner
 from workers.trainer.loop import Trainer, run
+from workers.trainer.metrics import Reporter
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.publish import Publisher
 from workers.trainer.ranks import Ranks, start_ranks, stop_ranks
@@ -45,7 +46,10 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key(), timeout_s=60.0) as client:
-            run(build(settings, ranks, client, stop))
+            trainer = build(settings, ranks, client, stop)
+            run(trainer)
+            if trainer.reporter:
+                trainer.reporter.close()
     except (TrainerError, DataProxyClientError) as error:
         logger.error("%s: %s", type(error).__name__, error)
         return 1
@@ -57,14 +61,15 @@ def main() -> int:
 def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: threading.Event) -> Trainer:
     """Put one rank together; on the first, settle what an earlier run left before any rank reads weights."""
     paths = TrainerPaths(settings.data_dir)
-    coordinator = None
+    coordinator, reporter = None, None
     if ranks.is_first:
         data_proxy = PatientDataProxy(client)
         publisher = Publisher(paths, data_proxy, EngineFleet(settings.engine_urls))
+        reporter = Reporter(settings, paths)
         coordinator = Coordinator(settings, paths, data_proxy, publisher, stop)
         coordinator.start()
     ranks.wait()
-    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator)
+    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator, reporter)
 
 
 def unknown_variables(settings: Settings) -> list[str]:

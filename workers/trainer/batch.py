@@ -46,6 +46,7 @@ class Batch:
             "advantage_mean": float(np.mean(advantages)),
             "advantage_std": float(np.std(advantages)),
             "staleness_mean": self.staleness,
+            "altered_fraction": _altered(self.samples),
         }
 
 
@@ -75,6 +76,14 @@ def make_batch(lease: Lease, head: Head, state: TrainerState, settings: Settings
         state=TrainerState(state.steps + 1, state.updates + min(settings.updates_per_batch, len(samples)), baselines),
         head=head,
     )
+
+
+def _altered(samples: list[TrainSample]) -> float:
+    """The share of sampled tokens that redaction overwrote."""
+    sequences = [sequence for sample in samples for sequence in sample.sequences]
+    sampled = [sequence.version_indices() >= 0 for sequence in sequences]
+    altered = sum(int(np.frombuffer(s.altered, np.uint8)[own].sum()) for s, own in zip(sequences, sampled, strict=True))
+    return altered / max(sum(int(own.sum()) for own in sampled), 1)
 
 
 def split(batch: Batch, num_updates: int, seed: int) -> Iterator[list[Row]]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,14 +25,15 @@ from workers.trainer import provenance
 from workers.trainer.adapter import Adapter
 from workers.trainer.batch import Batch
 from workers.trainer.data_proxy import DataProxy
-from workers.trainer.errors import LeaseLost, Superseded
+from workers.trainer.errors import EvaluationFailed, LeaseLost, Superseded
+from workers.trainer.evaluation import evaluate
 from workers.trainer.lease_keeper import LeaseKeeper
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.publish import Publisher
 from workers.trainer.recovery import finish, recover, undo
 from workers.trainer.settings import Settings
 from workers.trainer.step_record import StepRecord, write_record
-from workers.trainer.version_directory import BASE_VERSION, VersionManifest, collect, next_index, write_version
+from workers.trainer.version_directory import BASE_VERSION, VersionManifest, collect, next_index, write_scores, write_version
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -169,6 +171,7 @@ class Coordinator:
         )
         faults.point("trainer.before_publish")
         directory = write_version(self._paths.versions, manifest, weights, self._paths.versions / BASE_VERSION, adapter)
+        self._evaluate(directory, batch.state.steps)
         faults.point("trainer.after_publish")
         try:
             keeper.confirm()
@@ -182,3 +185,15 @@ class Coordinator:
         self._num_steps += 1
         collect(self._paths.versions, record.version, self._settings.keep_versions, {self._publisher.serving() or record.version})
         return record.version
+
+    def _evaluate(self, directory: Path, steps: int) -> None:
+        """Score a version that is about to serve; without a score it serves all the same."""
+        settings = self._settings
+        if not settings.evaluate or steps % settings.evaluate_every:
+            return
+        try:
+            scores = evaluate(settings.evaluate, directory, settings.evaluate_timeout_s)
+        except EvaluationFailed as error:
+            logger.warning("%s has no held-out score: %s", directory.name, error)
+            scores = {"evaluation_failed": 1.0}
+        write_scores(directory, scores)

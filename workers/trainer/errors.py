@@ -7,7 +7,9 @@ TrainerError
 ├── VersionUnavailable  a version directory is missing, half written, damaged or already collected
 ├── PublishLockBusy     somebody else publishes
 ├── NonFiniteStep       the gradient norm is not a number, or infinite
-└── WrongModel          the weights do not fit the model
+├── WrongModel          the weights do not fit the model
+├── EvaluationFailed    a version's held-out score could not be taken
+└── MissingExtra        something is asked for that is not installed
 """
 
 from __future__ import annotations
@@ -43,3 +45,11 @@ class NonFiniteStep(TrainerError):
 
 class WrongModel(TrainerError):
     """Names or shapes of the weights differ from the model's."""
+
+
+class EvaluationFailed(TrainerError):
+    """The evaluation ended badly or gave no number."""
+
+
+class MissingExtra(TrainerError):
+    """An optional dependency is not there."""

@@ -14,23 +14,25 @@ from atdp.samples import Lease
 from workers.trainer.batch import make_batch, split
 from workers.trainer.coordinator import Coordinator, Follow, Order, Stop, Train
 from workers.trainer.learner import Learner
-from workers.trainer.metrics import Phases, write_metrics
+from workers.trainer.metrics import Phases, Reporter
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.ranks import Ranks
 from workers.trainer.settings import Settings
 from workers.trainer.statistics import merge, summary
 from workers.trainer.step import Schedule, microbatches, train
+from workers.trainer.version_directory import read_scores
 
 
 @dataclass(slots=True, frozen=True)
 class Trainer:
-    """One rank of the trainer; `coordinator` on the first rank only."""
+    """One rank of the trainer; `coordinator` and `reporter` on the first rank only."""
 
     settings: Settings
     paths: TrainerPaths
     ranks: Ranks
     learner: Learner
     coordinator: Coordinator | None
+    reporter: Reporter | None
 
 
 def run(trainer: Trainer) -> None:
@@ -93,8 +95,9 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
         return
     with phases.phase("checkpoint"):
         learner.advance(version, batch.state)
-    if coordinator:
+    if trainer.reporter:
         seconds = phases.seconds()
         speed = total.num_tokens / seconds["train_s"], total.computed / seconds["train_s"]
         numbers |= {**seconds, "trained_tokens_per_s": speed[0], "computed_tokens_per_s": speed[1]}
-        write_metrics(trainer.paths.metrics, version, parent, numbers, batch.left_out)
+        numbers |= read_scores(trainer.paths.versions / version)
+        trainer.reporter.report(version, parent, numbers, batch.left_out)

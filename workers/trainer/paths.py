@@ -37,6 +37,16 @@ class TrainerPaths:
         return self.data_dir / "trainer" / "metrics.jsonl"
 
     @property
+    def prometheus(self) -> Path:
+        """The numbers of the last step in Prometheus' text format."""
+        return self.data_dir / "trainer" / "metrics.prom"
+
+    @property
+    def tensorboard(self) -> Path:
+        """TensorBoard's event files."""
+        return self.data_dir / "trainer" / "tensorboard"
+
+    @property
     def publish_lock(self) -> Path:
         """Held by whoever publishes."""
         return self.data_dir / "run" / "publish.lock"

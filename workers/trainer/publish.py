@@ -27,7 +27,7 @@ from workers.trainer.engines import EngineFleet, Engines, SwapResult
 from workers.trainer.errors import PublishLockBusy, Superseded, SwapFailed, TrainerError
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.settings import Settings
-from workers.trainer.version_directory import BASE_VERSION, adopt_base, read_manifest, verify
+from workers.trainer.version_directory import BASE_VERSION, adopt_base, read_manifest, read_scores, verify
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -81,7 +81,7 @@ class Publisher:
             str(directory),
             None,
             manifest.batch_id,
-            manifest.metrics,
+            {**manifest.metrics, **read_scores(directory)},
         )
         with publish_lock(self._paths.publish_lock):
             serving = self.serving()

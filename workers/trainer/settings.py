@@ -1,12 +1,13 @@
-"""The trainer's settings: environment variables HEADRACE_TRAINER_*, read once in `__main__`."""
+"""The trainer's settings: environment variables HEADRACE_TRAINER_*, over `trainer.toml` in the config directory, read once."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from workers.trainer.adapter import AdapterShape
 from workers.trainer.learning import Learning
@@ -96,6 +97,18 @@ class Settings(BaseSettings):
     """Stop after so many steps of this process; 0: never."""
     seed: int = 0
     """Orders the trajectories among the updates of a batch; nothing else is random."""
+    evaluate: str = ""
+    """Held-out score of each version: `module:function`, or a command with `{directory}` in it; see `evaluation`. Empty: none."""
+    evaluate_every: int = Field(1, ge=1)
+    """Steps between two evaluations."""
+    evaluate_timeout_s: float = Field(600.0, gt=0)
+    """Seconds after which an evaluating command is ended; the step goes on without a score."""
+    tensorboard: bool = False
+    """Write event files for TensorBoard; needs the extra of that name."""
+    metrics_port: int = Field(0, ge=0, le=65535)
+    """Serve Prometheus metrics at this port; 0: only the file trainer/metrics.prom."""
+    metrics_host: str = "127.0.0.1"
+    """The address that they are served on."""
     json_logs: bool = False
     """Log lines as JSON."""
 
@@ -116,6 +129,19 @@ class Settings(BaseSettings):
     def api_key(self) -> str:
         """The key for the data proxy. Raises: FileNotFoundError before `headrace up` has made it."""
         return (self.config_dir / "trainer.key").read_text().strip()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Arguments over environment over the file, where there is one."""
+        file = Path(os.environ.get("HEADRACE_TRAINER_CONFIG_DIR", ".")) / "trainer.toml"
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
 
     @model_validator(mode="after")
     def _line_is_kept(self) -> Self:

@@ -1,8 +1,9 @@
 """Version directories: a policy version on disk, never seen half written.
 
-Owns their layout: `model.safetensors` (without a tied `lm_head.weight`), the base model's config and tokenizer files,
-`manifest.json`, and last the marker `READY`. Without the marker a directory does not exist for anybody. Needs no torch but to
-write weights. Not owned: which version serves (the data proxy's record), the swap (`publish`). Place in the path: step 3.
+Owns their layout: `model.safetensors` (without a tied `lm_head.weight`), the base model's config and tokenizer files, an adapter
+where one was trained, `manifest.json`, held-out scores once there are some, and the marker `READY`. Without the marker a directory
+does not exist for anybody. Needs no torch but to write weights. Not owned: which version serves (the data proxy's record), the swap
+(`publish`). Place in the path: step 3.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import msgspec
 from atdp.versions import version_index, version_name
 from workers.trainer.adapter import Adapter, AdapterRecord, write_adapter
 from workers.trainer.advantage import AgentBaseline
-from workers.trainer.durable import sync
+from workers.trainer.durable import replace_file, sync
 from workers.trainer.errors import VersionUnavailable
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 BASE_VERSION: Final = "v000000"
 WEIGHTS: Final = "model.safetensors"
 MANIFEST: Final = "manifest.json"
+SCORES: Final = "evaluation.json"
 READY: Final = "READY"
 
 _ASSETS: Final = ("*.json", "*.jinja", "*.model", "*.txt")
@@ -139,6 +141,17 @@ def lineage(root: Path, version: str) -> list[VersionManifest]:
     return manifests
 
 
+def write_scores(directory: Path, scores: Mapping[str, float]) -> None:
+    """Keep held-out scores with a version."""
+    replace_file(directory / SCORES, msgspec.json.encode(scores))
+
+
+def read_scores(directory: Path) -> dict[str, float]:
+    """The held-out scores of a version; empty before an evaluation."""
+    path = directory / SCORES
+    return msgspec.json.decode(path.read_bytes(), type=dict[str, float]) if path.exists() else {}
+
+
 def discard(directory: Path) -> None:
     """Remove a version directory; it stops existing at once."""
     if directory.exists():
@@ -200,7 +213,7 @@ def _finish(directory: Path, manifest: VersionManifest, assets: Path) -> Path:
     """Everything to the disk, then the marker."""
     for pattern in _ASSETS:
         for path in assets.glob(pattern):
-            if path.name != MANIFEST:
+            if path.name not in (MANIFEST, SCORES):
                 _link(path, directory / path.name)
     complete = msgspec.structs.replace(manifest, digests=tensor_digests(directory / WEIGHTS))
     (directory / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(complete)))

@@ -27,3 +27,19 @@ def test_provenance_tells_what_bears_on_learning_and_no_places() -> None:
     assert "learning_rate" in config(settings) and not {"data_dir", "engine_urls", "tenant"} & config(settings).keys()
     assert config_digest(settings) == config_digest(Settings(**(PLACES | {"data_dir": Path("elsewhere")})))
     assert config_digest(settings) != config_digest(Settings(**PLACES, learning_rate=1e-3))
+
+
+def test_the_file_in_the_config_directory_is_read_under_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_TRAINER_CONFIG_DIR", str(tmp_path))
+    places = {name: value for name, value in PLACES.items() if name != "config_dir"}
+    assert Settings(**places).learning_rate == 1e-4
+    file = tmp_path / "trainer.toml"
+    file.write_text('learning_rate = 3e-4\nseed = 5\n[agents.triage]\nadvantage = "group"\n')
+    monkeypatch.setenv("HEADRACE_TRAINER_SEED", "7")
+    settings = Settings(**places)
+    assert (settings.learning_rate, settings.seed) == (3e-4, 7)
+    assert settings.learning_of("acme", "triage").advantage == "group"
+    assert settings.learning_of("acme", "other").advantage == "baseline"
+    file.write_text("lerning_rate = 1")
+    with pytest.raises(ValidationError, match="lerning_rate"):
+        Settings(**places)

@@ -13,7 +13,6 @@ from workers.trainer.ranks import start_ranks, stop_ranks
 from workers.trainer.statistics import merge, summary
 from workers.trainer.step import make_optimizer, microbatches, train
 
-
 SHAPE = AdapterShape(3, 8.0, ("q_proj", "down_proj"))  # a rank that two ranks cannot share evenly
 
 
