@@ -5,13 +5,14 @@ admission (`dataproxy.admit`), storage. Place in the path: between the drain and
 `RedactionFailed`; nothing goes on in the clear.
 """
 
-from dataproxy.redact.errors import InvalidTokenizer, RedactError, RedactionFailed
+from dataproxy.redact.errors import InvalidPolicy, InvalidTokenizer, RedactError, RedactionFailed
 from dataproxy.redact.exchange import Exchange, RedactedExchange, RedactedText
 from dataproxy.redact.redactor import Redactor
 from dataproxy.redact.tokens import TokenBytes
 
 __all__ = [
     "Exchange",
+    "InvalidPolicy",
     "InvalidTokenizer",
     "RedactError",
     "RedactedExchange",

@@ -7,8 +7,11 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final
 
+from dataproxy.redact.allowed import Allowed
 from dataproxy.redact.chunks import CHUNK, chunks
 from dataproxy.redact.exchange import Detection
+from dataproxy.redact.names import SpacyNames
+from dataproxy.redact.policy import RedactionPolicy
 from dataproxy.redact.presidio import (
     AnalyzerEngine,
     ContextAwareEnhancer,
@@ -18,16 +21,19 @@ from dataproxy.redact.presidio import (
 )
 from dataproxy.redact.recent import Recent
 from dataproxy.redact.recognizer import RULE, VALUE, PatternRecognizer, Scope
-from dataproxy.redact.rules import VERSION
+from dataproxy.redact.rules import RULES, VERSION
+from dataproxy.redact.rules.tenant import compile_rules
 
 MOST_VALUES: Final = 1000
 """In a text with more values than this the rest is one value of kind BULK: it is a list of people, and nothing to learn from."""
 
+NO_POLICY: Final = RedactionPolicy()
 _REMEMBERED_CHUNKS = 50_000
 _LANGUAGE = "en"
 _SHORTEST = 6
-"""No rule matches fewer characters."""
+"""No built-in rule matches fewer characters."""
 _BULK_RANK = 1000
+_NAME_SCORE = 0.7
 
 
 class _NoContext(ContextAwareEnhancer):  # type: ignore[misc]
@@ -47,16 +53,23 @@ class _NoContext(ContextAwareEnhancer):  # type: ignore[misc]
 class Detector:
     """Finds personal values and secrets in texts. One per thread: the scratch space and what is remembered are not locked."""
 
-    def __init__(self, key: bytes, chunk_size: int = CHUNK) -> None:
-        """``key`` is the tenant's; digests of values and of remembered texts are keyed by it. ``chunk_size``: see `chunks`."""
+    def __init__(self, key: bytes, policy: RedactionPolicy = NO_POLICY, chunk_size: int = CHUNK) -> None:
+        """``key`` is the tenant's; digests of values and of remembered texts are keyed by it. ``chunk_size``: see `chunks`.
+
+        Raises:
+            InvalidPolicy: a pattern of ``policy`` is refused, or it asks for names and their models are not installed.
+        """
         self._key = hashlib.blake2b(key).digest()
         self._chunk_size = chunk_size
-        self._recognizer = PatternRecognizer(MOST_VALUES)
+        self._recognizer = PatternRecognizer((*RULES, *compile_rules(policy.rules)), MOST_VALUES)
         registry = RecognizerRegistry(recognizers=[self._recognizer], supported_languages=[_LANGUAGE])
         engine = NoOpNlpEngine(models=[{"lang_code": _LANGUAGE, "model_name": "none"}])
         self._analyzer = AnalyzerEngine(
             registry=registry, nlp_engine=engine, supported_languages=[_LANGUAGE], context_aware_enhancer=_NoContext()
         )
+        self._shortest = 1 if policy.rules else _SHORTEST
+        self._allowed = Allowed(policy, self.digest)
+        self._names = SpacyNames(frozenset(policy.names)) if policy.names else None
         self._bulk = self.digest(b"BULK")
         self._chunks: Recent[tuple[tuple[Detection, ...], bool]] = Recent(_REMEMBERED_CHUNKS)
 
@@ -66,7 +79,7 @@ class Detector:
         Raises:
             RedactionFailed: the deadline passed.
         """
-        if len(text) < _SHORTEST:
+        if len(text) < self._shortest:
             return ()
         found: list[Detection] = []
         spans_lines = False
@@ -82,6 +95,20 @@ class Detector:
         if spans_lines:
             return merge((*found, *self._remembered(text, context, "spanning", deadline)[0]))
         return tuple(found)
+
+    def names(self, text: str, deadline: float = float("inf")) -> tuple[Detection, ...]:
+        """The names in the prose of ``text``, where the tenant's policy asks for them.
+
+        Raises:
+            RedactionFailed: the deadline passed.
+        """
+        if self._names is None:
+            return ()
+        return tuple(
+            Detection(name.kind, "names", _NAME_SCORE, name.start, name.end, self._name_digest(text[name.start : name.end]))
+            for name in self._names.find(text, deadline)
+            if text[name.start : name.end] not in self._allowed
+        )
 
     def digest(self, data: bytes) -> bytes:
         """16 bytes of blake2b under the tenant's key."""
@@ -102,8 +129,15 @@ class Detector:
         if not self._recognizer.readings:
             return ()
         self._recognizer.deadline = deadline
-        found = merge(self._detection(result) for result in self._analyzer.analyze(text, language=_LANGUAGE))
+        results = self._analyzer.analyze(text, language=_LANGUAGE)
+        found = merge(self._detection(result) for result in results if not self._may_stay(text, result))
         return (self._rest(0, len(text)),) if self._recognizer.overflowed else found
+
+    def _name_digest(self, name: str) -> bytes:
+        return self.digest(b"name\0" + name.casefold().encode("utf-8", "surrogatepass"))
+
+    def _may_stay(self, text: str, result: RecognizerResult) -> bool:
+        return bool(self._allowed) and text[result.start : result.end] in self._allowed
 
     def _rest(self, start: int, end: int) -> Detection:
         return Detection("BULK", "bulk", 1.0, start, end, self._bulk, _BULK_RANK)

@@ -51,7 +51,8 @@ class RedactedExchange:
     """The same call without its personal values; every shape as in the `Exchange` it was made from.
 
     ``prompt_altered`` [P] and ``output_altered`` [N_i] are uint8, 1 where an id was overwritten. Span paths are JSON pointers
-    below ``/request``, ``/response`` and ``/strings``; a key that was redacted is named by its redacted form.
+    below ``/request``, ``/response`` and ``/strings``; a key that was redacted is named by its redacted form. ``version`` names the
+    rules and the tenant's policy; ``never_trains``: it held a kind that the policy drops.
     """
 
     request: Json
@@ -62,6 +63,8 @@ class RedactedExchange:
     spans: list[Span]
     prompt_altered: Flags | None
     output_altered: list[Flags]
+    version: str = ""
+    never_trains: bool = False
 
 
 @dataclass(slots=True, frozen=True)

@@ -145,7 +145,10 @@ class Findings:
         if text in WORDS:
             return ()
         found = self._detector.detect(text, leaf.context, self._deadline)
-        return merge((*found, *data_urls(text, self._detect))) if DATA_URL_SIGN in text else found
+        more = self._detector.names(text, self._deadline) if leaf.form == "string" else ()
+        if DATA_URL_SIGN in text:
+            more = (*more, *data_urls(text, self._detect))
+        return merge((*found, *more)) if more else found
 
     def _detect(self, text: str) -> tuple[Detection, ...]:
         return self._detector.detect(text, "", self._deadline)

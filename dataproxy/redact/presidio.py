@@ -6,7 +6,7 @@ pattern lane runs no model. While presidio is imported they are hidden, as if th
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 _FRAMEWORKS = ("torch", "transformers", "stanza", "gliner", "cupy", "tensorflow", "mxnet")
 
@@ -23,7 +23,12 @@ def _hidden(names: tuple[str, ...]) -> Iterator[None]:
             sys.modules.pop(name, None)
 
 
-with _hidden(_FRAMEWORKS):
+def hidden_frameworks() -> AbstractContextManager[None]:
+    """Make the model frameworks look as if they were not installed, inside the block only."""
+    return _hidden(_FRAMEWORKS)
+
+
+with hidden_frameworks():
     from presidio_analyzer import AnalyzerEngine, LocalRecognizer, RecognizerRegistry, RecognizerResult
     from presidio_analyzer.context_aware_enhancers import ContextAwareEnhancer
     from presidio_analyzer.nlp_engine import NlpArtifacts
@@ -37,4 +42,5 @@ __all__ = [
     "NoOpNlpEngine",
     "RecognizerRegistry",
     "RecognizerResult",
+    "hidden_frameworks",
 ]

@@ -9,7 +9,7 @@ from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.folding import View, views
 from dataproxy.redact.prefilter import Prefilter
 from dataproxy.redact.presidio import LocalRecognizer, NlpArtifacts, RecognizerResult
-from dataproxy.redact.rules import RULES, VERSION, Rule
+from dataproxy.redact.rules import VERSION, Rule
 
 VALUE = "value"
 RULE = "rule"
@@ -23,18 +23,18 @@ Found: TypeAlias = tuple[int, int, int, bytes]
 
 
 class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
-    """Finds the values of `RULES`. A text is given to `read` first; then presidio asks `analyze` for what is in it.
+    """Finds the values of its rules. A text is given to `read` first; then presidio asks `analyze` for what is in it.
 
     ``deadline`` is in monotonic seconds. ``overflowed``: there were more than ``most`` hits, and the search was given up.
     """
 
-    def __init__(self, most: int) -> None:
-        self._prefilter = Prefilter(RULES)
+    def __init__(self, rules: tuple[Rule, ...], most: int) -> None:
+        self._prefilter = Prefilter(rules)
         self._most = most
         self.readings: list[tuple[View, list[Rule]]] = []
         self.deadline = float("inf")
         self.overflowed = False
-        kinds = sorted({rule.kind for rule in RULES})
+        kinds = sorted({rule.kind for rule in rules})
         super().__init__(supported_entities=kinds, name="HeadracePatterns", supported_language="en", version=VERSION)
 
     def load(self) -> None:

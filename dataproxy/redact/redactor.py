@@ -6,13 +6,16 @@ in the other in every spelling; what should be in both and is not sends the exch
 
 import threading
 import time
+from dataclasses import replace
 from typing import Final
 
 from atdp.events import Span
-from dataproxy.redact.detector import Detector
+from dataproxy.redact.detector import NO_POLICY, Detector
 from dataproxy.redact.errors import RedactionFailed
 from dataproxy.redact.exchange import Exchange, RedactedExchange, RedactedText
 from dataproxy.redact.findings import Findings
+from dataproxy.redact.policy import RedactionPolicy
+from dataproxy.redact.rules import VERSION
 from dataproxy.redact.tokens import TokenBytes
 from dataproxy.redact.units import UnitMemory
 
@@ -27,12 +30,25 @@ class Redactor:
     'write to <EMAIL_1>'
     """
 
-    def __init__(self, tenant_key: bytes, mask_id: int, tokens: TokenBytes | None, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self,
+        tenant_key: bytes,
+        mask_id: int,
+        tokens: TokenBytes | None,
+        limit_s: float = LIMIT_S,
+        policy: RedactionPolicy = NO_POLICY,
+        number: int = 0,
+    ) -> None:
         """``mask_id`` overwrites the ids of values. Without ``tokens`` an exchange that has ids is refused.
 
-        ``limit_s`` is the time one call may take; past it the call fails.
+        ``limit_s`` is the time one call may take; past it the call fails. ``policy`` is the tenant's, its ``number``-th.
+
+        Raises:
+            InvalidPolicy: ``policy`` cannot be used.
         """
-        self._detector = Detector(tenant_key)
+        self._detector = Detector(tenant_key, policy)
+        self._dropped = policy.dropped
+        self.version = f"{VERSION}/{number}"
         self._memory = UnitMemory(self._detector)
         self._mask_id = mask_id
         self._tokens = tokens
@@ -68,4 +84,6 @@ class Redactor:
         findings = Findings(self._detector, self._memory, exchange, self._tokens, time.monotonic() + self._limit_s)
         findings.spread()
         findings.check_located()
-        return findings.apply(self._mask_id)
+        redacted = findings.apply(self._mask_id)
+        dropped = any(span.kind in self._dropped for span in redacted.spans)
+        return replace(redacted, version=self.version, never_trains=dropped)

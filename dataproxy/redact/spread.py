@@ -6,12 +6,17 @@ from itertools import accumulate
 
 from dataproxy.redact.exchange import Detection
 from dataproxy.redact.leaves import Leaf
+from dataproxy.redact.policy import NAME_KINDS
 from dataproxy.redact.search import Needles
 from dataproxy.redact.spelling import cut_off, spellings
 from dataproxy.redact.units import Unit, encode
 
 NOT_SPREAD = frozenset(("BULK",))
 """Kinds whose value is a stretch of text and not a thing that would be named again."""
+
+_BOUNDED = frozenset(NAME_KINDS)
+"""Kinds whose values are words: "Ana" is not in "Anatolia"."""
+_WORD = frozenset(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 
 class Values:
@@ -22,6 +27,7 @@ class Values:
         self._raw = values
         owners = {form: found for raw, found in values.items() for form in spellings(raw)}
         self._owners = list(owners.values())
+        self._any_bounded = any(found.kind in _BOUNDED for found in values.values())
         self._needles = Needles([to_bytes(form) for form in owners])
         self._escaped = Needles([encode_form(form) for form in owners])
 
@@ -33,7 +39,7 @@ class Values:
         """(leaf, detection) of every place in ``leaves``."""
         texts = [to_bytes(leaf.text) for leaf in leaves]
         starts = [0, *accumulate(len(text) + 1 for text in texts)]
-        for start, end, n in self._needles.find(b"\0".join(texts)):
+        for start, end, n in self._places(b"\0".join(texts)):
             leaf = bisect_right(starts, start) - 1
             first, last = start - starts[leaf], end - starts[leaf]
             if last > len(texts[leaf]):
@@ -44,7 +50,7 @@ class Values:
 
     def in_bytes(self, data: bytes) -> list[tuple[Detection, int, int]]:
         """Every place in decoded tokens, bytes [start, end)."""
-        return [(self._owners[n], start, end) for start, end, n in self._needles.find(data)]
+        return [(self._owners[n], start, end) for start, end, n in self._places(data)]
 
     def cut_off_in(self, text: str) -> Iterable[Detection]:
         """The values whose beginning ends ``text``."""
@@ -60,7 +66,20 @@ class Values:
 
     def occur(self, data: bytes) -> bool:
         """Whether one of them is in ``data``."""
+        if self._any_bounded:
+            return bool(self._places(data))
         return self._needles.occur(data)
+
+    def _places(self, data: bytes) -> list[tuple[int, int, int]]:
+        found = self._needles.find(data)
+        return [place for place in found if self._stands(data, place)] if self._any_bounded else found
+
+    def _stands(self, data: bytes, place: tuple[int, int, int]) -> bool:
+        start, end, n = place
+        if self._owners[n].kind not in _BOUNDED:
+            return True
+        inside = data[start] in _WORD and start > 0 and data[start - 1] in _WORD
+        return not inside and not (data[end - 1] in _WORD and end < len(data) and data[end] in _WORD)
 
 
 def to_bytes(text: str) -> bytes:

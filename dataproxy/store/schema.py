@@ -80,6 +80,20 @@ recording_policy = Table(
     time_us("created_us"),
 )
 
+redaction_policy = Table(
+    "redaction_policy",
+    metadata,
+    tenant_key(),
+    name("policy_id", primary=True),
+    Column("number", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+    UniqueConstraint("tenant", "number", name="uq_redaction_policy_tenant_number"),
+)
+"""``body`` is JSON; exact values that may stay are keyed digests in it. The highest number of a tenant holds."""
+
 session = Table(
     "session",
     metadata,
@@ -511,5 +525,6 @@ APPEND_ONLY = (
     "legal_hold",
     "retention_policy",
     "recording_policy",
+    "redaction_policy",
 )
 """Tables whose rows are never updated or deleted, but that erasure blanks the erased parts of ``event`` and ``reward``."""
