@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when, wide
+from deploy.commands import audit_keep, audit_proof, audit_read
+from deploy.commands.options import ConfigDir, DataDir, Json, Purpose, paths_of, review_client, when, wide
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from atdp.events import Event
 
-app = typer.Typer(help="Read what was recorded, redacted. Every read is itself put on record.", no_args_is_help=True)
+app = typer.Typer(
+    help="Read what was recorded, prove that it was not changed, erase it. Every read is itself put on record.",
+    no_args_is_help=True,
+)
+app.command("verify")(audit_proof.verify)
+app.command("export")(audit_proof.export)
+app.command("log")(audit_read.log)
+app.command("search")(audit_read.search)
+app.command("erase")(audit_keep.erase)
+app.add_typer(audit_keep.hold, name="hold")
+app.add_typer(audit_keep.retention, name="retention")
 
 
 @app.command("list")
@@ -26,6 +37,7 @@ def list_(
     session: Annotated[str | None, typer.Option(help="Of this session only.")] = None,
     kind: Annotated[str | None, typer.Option(help="Of this kind only: model_call, reward, access, decision, …")] = None,
     after: Annotated[int | None, typer.Option(help="Go on from here: the number printed under the last page.")] = None,
+    purpose: Purpose = "",
     json: Json = False,
 ) -> None:
     """List events in the order they were stored.
@@ -37,19 +49,15 @@ def list_(
     """
     import msgspec
 
-    with admin_client(data_dir, config_dir) as client:
+    from deploy.commands.event_view import event_table
+
+    with review_client(data_dir, config_dir, purpose) as client:
         page = client.list_events(limit=limit, after=after, session=session, kind=kind)
     if json:
         print(msgspec.json.encode(page).decode())
         return
-    table = columns("event", "when", "kind", "tenant", "agent", "session", "redacted")
-    for event in page.events:
-        redacted = str(len(event.spans)) if event.spans else ""
-        table.add_row(
-            event.event_id, when(event.started_at), event.kind, event.tenant, event.agent, event.session_id[:16], redacted
-        )
     console = wide()
-    console.print(table)
+    console.print(event_table(page.events))
     if page.next_after is not None:
         console.print(f"More: headrace audit list --after {page.next_after}", highlight=False)
 
@@ -59,13 +67,14 @@ def show(
     event_id: Annotated[str, typer.Argument(help="An event's id from `headrace audit list`, or an answer's own id.")],
     data_dir: DataDir,
     config_dir: ConfigDir,
+    purpose: Purpose = "",
     json: Json = False,
 ) -> None:
     """Show one event: its text with what was redacted marked, and its decisions."""
     import msgspec
     from rich.console import Console
 
-    with admin_client(data_dir, config_dir) as client:
+    with review_client(data_dir, config_dir, purpose) as client:
         detail = client.get_event(_event_id(event_id))
     if json:
         print(msgspec.json.encode(detail).decode())
@@ -79,11 +88,11 @@ def show(
 
 
 @app.command()
-def trajectory(trajectory_id: str, data_dir: DataDir, config_dir: ConfigDir) -> None:
+def trajectory(trajectory_id: str, data_dir: DataDir, config_dir: ConfigDir, purpose: Purpose = "") -> None:
     """Show one trajectory: its events in order, its reward, whether it may be trained on and why, and what was trained on it."""
     from rich.console import Console
 
-    with admin_client(data_dir, config_dir) as client:
+    with review_client(data_dir, config_dir, purpose) as client:
         detail = client.get_trajectory(trajectory_id)
     console = Console(highlight=False)
     for event in detail.events:

@@ -1,15 +1,27 @@
 """An event as text for a terminal: every string in it with its JSON pointer, surrogates marked."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from rich.table import Table
 from rich.text import Text
 
 from atdp.events import Event
+from deploy.commands.options import columns, when
 
 _PARTS = (("o", "observed"), ("h", "hidden state"), ("a", "action"), ("y", "outcome"))
 _ORIGIN = ("model", "dialect", "previous_event_id", "engine", "usage", "cost_usd")
+
+
+def event_table(events: Sequence[Event]) -> Table:
+    """An event a line."""
+    table = columns("event", "when", "kind", "tenant", "agent", "session", "redacted")
+    for event in events:
+        redacted = str(len(event.spans)) if event.spans else ""
+        whose = (event.kind, event.tenant, event.agent, event.session_id[:16])
+        table.add_row(event.event_id, when(event.started_at), *whose, redacted)
+    return table
 
 
 def marked_lines(event: Event) -> Iterator[Text]:

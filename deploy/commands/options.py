@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dataproxy.client import SyncDataProxyClient
+from dataproxy.client import ReviewClient, SyncDataProxyClient
 from deploy.errors import NotRunning
 from deploy.launcher.lock import is_held
 from deploy.paths import Paths, default_config_dir, default_data_dir
@@ -23,6 +23,7 @@ DataDir = Annotated[
 ConfigDir = Annotated[
     Path, typer.Option(help="Where the keys lie.", default_factory=default_config_dir, show_default="~/.config/headrace")
 ]
+Purpose = Annotated[str, typer.Option(help="Why you read: put on record, redacted, with the read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -37,13 +38,26 @@ def admin_client(data_dir: Path, config_dir: Path) -> SyncDataProxyClient:
     Raises:
         NotRunning: nothing holds the data directory, or there is no key file.
     """
+    return SyncDataProxyClient(*_socket_and_key(data_dir, config_dir))
+
+
+def review_client(data_dir: Path, config_dir: Path, purpose: str = "") -> ReviewClient:
+    """The same for a reviewer's questions; ``purpose`` goes on record with whatever is read.
+
+    Raises:
+        NotRunning: nothing holds the data directory, or there is no key file.
+    """
+    return ReviewClient(*_socket_and_key(data_dir, config_dir), purpose=purpose, timeout_s=120.0)
+
+
+def _socket_and_key(data_dir: Path, config_dir: Path) -> tuple[Path, str]:
     paths = paths_of(data_dir, config_dir)
     key_file = paths.config_dir / "admin.key"
     if not is_held(paths.run_dir) or not key_file.exists():
         raise NotRunning(
             f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
         )
-    return SyncDataProxyClient(paths.socket, key_file.read_text().strip())
+    return paths.socket, key_file.read_text().strip()
 
 
 def columns(ids: str, *others: str) -> "Table":
