@@ -2,17 +2,21 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, bindparam, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from dataproxy.assemble.calls import Border, End, NewCall, Placement, Trajectory
-from dataproxy.store.dialect import insert_new
+from dataproxy.store.dialect import find_all, insert_new
 from dataproxy.store.ends import read_first_end, read_token_ends
 from dataproxy.store.schema import agent, conversation_end, event, session, tenant, token_segment, trajectory
 
-_CHUNK = 500
+_END = ("digest", "event_id", "choice", "session_id", "trajectory_id", "num_extended")
+_TRAJECTORY = (
+    *("trajectory_id", "session_id", "last_us", "num_events", "num_rewards"),
+    *("closed", "num_eligible", "last_version", "newest_version"),
+)
+_SEGMENT = ("trajectory_id", "event_id", "choice", "num_prompt", "num_output", "full_digest")
 _Named = tuple[str, str, str]
 
 
@@ -40,12 +44,11 @@ class ConversationIndex:
             wanted[call.tenant, call.agent].update(call.prefixes)
         found: dict[str, set[str]] = defaultdict(set)
         for (owner, name), digests in wanted.items():
-            for chunk in _chunks(digests):
-                where = (conversation_end.c.tenant == owner, conversation_end.c.agent == name, conversation_end.c.digest.in_(chunk))
-                for row in self._connection.execute(select(conversation_end).where(*where)).mappings():
-                    end = End(row["event_id"], row["choice"], row["session_id"], row["trajectory_id"], row["num_extended"], -1)
-                    self._ends[owner, name, row["digest"]].append(end)
-                    found[owner].add(end.trajectory_id)
+            ends = find_all(self._connection, conversation_end, _END, "digest", digests, tenant=owner, agent=name)
+            for digest, *fields in ends:
+                end = End(*fields, order=-1)
+                self._ends[owner, name, digest].append(end)
+                found[owner].add(end.trajectory_id)
         for owner, name, digest, end in read_token_ends(self._connection, self._lost(calls)):
             self._token_ends[owner, name, digest].append(end)
             found[owner].add(end.trajectory_id)
@@ -152,24 +155,12 @@ class ConversationIndex:
         return lost
 
     def _load(self, owner: str, ids: Iterable[str]) -> None:
-        for chunk in _chunks({i for i in ids if (owner, i) not in self._trajectories}):
-            where = (trajectory.c.tenant == owner, trajectory.c.trajectory_id.in_(chunk))
-            for row in self._connection.execute(select(trajectory).where(*where)).mappings():
-                self._trajectories[owner, row["trajectory_id"]] = _trajectory(row)
-            self._load_borders(owner, chunk)
-
-    def _load_borders(self, owner: str, ids: list[str]) -> None:
-        length = (token_segment.c.num_prompt + token_segment.c.num_output).label("length")
-        columns = (
-            token_segment.c.trajectory_id,
-            token_segment.c.event_id,
-            token_segment.c.choice,
-            length,
-            token_segment.c.full_digest,
-        )
-        query = select(*columns).where(token_segment.c.tenant == owner, token_segment.c.trajectory_id.in_(ids))
-        for row in self._connection.execute(query.order_by(token_segment.c.event_id, token_segment.c.choice)):
-            self.borders(owner, row.trajectory_id).append(Border(row.event_id, row.choice, row.length, row.full_digest))
+        wanted = {i for i in ids if (owner, i) not in self._trajectories}
+        for row in find_all(self._connection, trajectory, _TRAJECTORY, "trajectory_id", wanted, tenant=owner):
+            self._trajectories[owner, row[0]] = Trajectory(*row)
+        segments = find_all(self._connection, token_segment, _SEGMENT, "trajectory_id", wanted, tenant=owner)
+        for trajectory_id, event_id, choice, num_prompt, num_output, digest in sorted(segments):
+            self.borders(owner, trajectory_id).append(Border(event_id, choice, num_prompt + num_output, digest))
 
     def _first(self, attribute: str) -> dict[str, NewCall]:
         return {getattr(call, attribute): call for call, _ in reversed(self._new)}
@@ -213,20 +204,6 @@ class ConversationIndex:
                 }
 
 
-def _trajectory(row: RowMapping) -> Trajectory:
-    return Trajectory(
-        row["trajectory_id"],
-        row["session_id"],
-        row["last_us"],
-        row["num_events"],
-        row["num_rewards"],
-        row["closed"],
-        row["num_eligible"],
-        row["last_version"],
-        row["newest_version"],
-    )
-
-
 def _session_row(call: NewCall, placement: Placement) -> dict[str, Any]:
     return {
         "tenant": call.tenant,
@@ -243,9 +220,3 @@ def _update_all(connection: Connection, table: Any, keys: tuple[str, ...], rows:
     if rows:
         where = [table.c[name] == bindparam(f"k_{name}") for name in keys]
         connection.execute(update(table).where(*where), rows)
-
-
-def _chunks(items: Iterable[Any]) -> Iterator[list[Any]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, _CHUNK)):
-        yield chunk

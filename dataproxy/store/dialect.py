@@ -3,7 +3,7 @@
 Another product is another branch in these three and nowhere else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -12,6 +12,8 @@ from sqlalchemy import Connection, Table, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import String
+
+_LIST_SIZES = (1, 8, 64, 256, 1024)
 
 Insert = postgresql.Insert | sqlite.Insert
 
@@ -98,6 +100,33 @@ def insert_all(connection: Connection, table: Table, rows: Sequence[dict[str, An
 def _insertion(table: Table, names: tuple[str, ...], conflict: str, mark: str) -> str:
     quoted = ", ".join(f'"{name}"' for name in names)
     return f"INSERT INTO {table.name} ({quoted}) VALUES ({', '.join([mark] * len(names))}) {conflict}"
+
+
+def find_all(
+    connection: Connection, table: Table, columns: Sequence[str], among: str, values: Collection[Any], **equal: Any
+) -> Iterator[tuple[Any, ...]]:
+    """``columns`` of the rows of ``table`` whose column ``among`` is one of ``values`` and whose others are ``equal``; no order.
+
+    As ``insert_new``, for look-ups of many keys at a time: values come as the driver gives them, a boolean as 0 or 1.
+    """
+    listed = list(values)
+    for start in range(0, len(listed), _LIST_SIZES[-1]):
+        chunk = listed[start : start + _LIST_SIZES[-1]]
+        if is_postgres(connection):
+            statement, keys = _look_up(table, tuple(columns), among, tuple(equal), "%s", 0), [chunk]
+        else:
+            size = next(size for size in _LIST_SIZES if size >= len(chunk))  # a few lengths: a few statements to prepare
+            keys = chunk + chunk[-1:] * (size - len(chunk))
+            statement = _look_up(table, tuple(columns), among, tuple(equal), "?", size)
+        yield from map(tuple, connection.exec_driver_sql(statement, (*equal.values(), *keys)))
+
+
+@cache
+def _look_up(table: Table, columns: tuple[str, ...], among: str, equal: tuple[str, ...], mark: str, size: int) -> str:
+    wanted = ", ".join(f'"{name}"' for name in columns)
+    same = "".join(f'"{name}" = {mark} AND ' for name in equal)
+    keys = f"IN ({', '.join([mark] * size)})" if size else f"= ANY({mark})"
+    return f'SELECT {wanted} FROM {table.name} WHERE {same}"{among}" {keys}'
 
 
 def _insert(connection: Connection, table: Table) -> Insert:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection
 
 from atdp.events import Event, Span, TokenRecord
 from dataproxy.admit import Decision
@@ -15,7 +15,7 @@ from dataproxy.ledger.content import ARRAYS, OwnedContent, OwnedTokens, event_co
 from dataproxy.ledger.leaf import Leaf
 from dataproxy.ledger.log import append, lock_logs
 from dataproxy.store.compression import compress, compress_array
-from dataproxy.store.dialect import add_to, insert_all, insert_new, next_event_position
+from dataproxy.store.dialect import add_to, find_all, insert_all, insert_new, next_event_position
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, redaction_count, token_segment
 
 
@@ -74,12 +74,7 @@ def next_position(connection: Connection) -> int:
 
 def known_events(connection: Connection, event_ids: Sequence[str]) -> set[str]:
     """Those of ``event_ids`` that are stored or quarantined already."""
-    known: set[str] = set()
-    for start in range(0, len(event_ids), 500):
-        chunk = event_ids[start : start + 500]
-        for table in (event, quarantine):
-            known.update(connection.execute(select(table.c.event_id).where(table.c.event_id.in_(chunk))).scalars())
-    return known
+    return {row[0] for table in (event, quarantine) for row in find_all(connection, table, ["event_id"], "event_id", event_ids)}
 
 
 def insert_events(connection: Connection, items: Sequence[tuple[StoredEvent, Placement | None]], first_position: int) -> None:
@@ -108,13 +103,11 @@ def _stored_contents(connection: Connection, items: Sequence[tuple[StoredEvent, 
     named: dict[str, set[bytes]] = defaultdict(set)
     for item, _ in items:
         named[item.event.tenant].update(part.digest for part in item.contents)
-    known: set[tuple[str, bytes]] = set()
-    for owner, digests in named.items():
-        listed = list(digests)
-        for start in range(0, len(listed), 500):
-            where = (content.c.tenant == owner, content.c.digest.in_(listed[start : start + 500]))
-            known.update((owner, digest) for digest in connection.execute(select(content.c.digest).where(*where)).scalars())
-    return known
+    return {
+        (owner, row[0])
+        for owner, digests in named.items()
+        for row in find_all(connection, content, ["digest"], "digest", digests, tenant=owner)
+    }
 
 
 class _Rows:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, delete, select
 
+from dataproxy.store.dialect import find_all
 from dataproxy.store.rewards import RewardRow, insert_reward
 from dataproxy.store.schema import dead_letter, event, pending_reward
 
@@ -33,14 +34,11 @@ def find_pending(connection: Connection, tenant: str, key: str) -> RewardRow | N
 def settle_pending(connection: Connection, events: Sequence[tuple[str, str]]) -> int:
     """Store the rewards that waited for ``events`` (tenant, event id), which are stored by now; gives their number."""
     stored = set(events)
-    settled = 0
-    for start in range(0, len(events), 500):
-        chunk = [event_id for _, event_id in events[start : start + 500]]
-        for row in connection.execute(select(pending_reward).where(pending_reward.c.event_id.in_(chunk))).all():
-            if (row.tenant, row.event_id) in stored:
-                _settle(connection, msgspec.msgpack.decode(row.body, type=RewardRow))
-                settled += 1
-    return settled
+    found = find_all(connection, pending_reward, ["tenant", "event_id", "body"], "event_id", [event_id for _, event_id in events])
+    bodies = [body for owner, event_id, body in found if (owner, event_id) in stored]
+    for body in bodies:
+        _settle(connection, msgspec.msgpack.decode(body, type=RewardRow))
+    return len(bodies)
 
 
 def _settle(connection: Connection, row: RewardRow) -> None:
