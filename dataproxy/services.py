@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dataproxy.admit import AdmissionPolicy
 from dataproxy.digests import KeyedDigests, tenant_key
@@ -54,6 +55,8 @@ class Services:
     tenant_secret: bytes
     settle_s: float
     checkpoints: Checkpoints
+    data_dir: Path
+    ledger_private: bytes
     now_us: Callable[[], int] = field(default=clock_us)
 
     def digests(self, tenant: str) -> KeyedDigests:
@@ -88,7 +91,8 @@ def build_services(
         keys.load(connection)
         adopt(connection)
     file = settings.checkpoints_path or data_dir / "ledger" / "checkpoints.jsonl"
-    checkpoints = Checkpoints(database, NoteSigner(files.ledger_private()), file.expanduser(), now_us)
+    ledger_private = files.ledger_private()
+    checkpoints = Checkpoints(database, NoteSigner(ledger_private), file.expanduser(), now_us)
     drain = Drain(
         data_dir / "journal",
         database,
@@ -101,4 +105,5 @@ def build_services(
         pending_days=settings.pending_days,
         now_us=now_us,
     )
-    return Services(database, drain, keys, redactors, files.mac(), secret, settings.settle_s, checkpoints, now_us)
+    of_files = (files.mac(), secret, settings.settle_s, checkpoints, data_dir, ledger_private)
+    return Services(database, drain, keys, redactors, *of_files, now_us)

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from deploy.commands import audit, consent, demo, export, feedback, keys, recording, rollback, status, up, versions
+from deploy.commands import audit, consent, demo, export, feedback, keys, recording, rollback, status, tenant, up, versions
 
 _HELP = """An OpenAI-compatible gateway that turns live agent traffic into governed online reinforcement learning.
 
@@ -24,6 +24,7 @@ app.command("export")(export.export)
 app.command("versions")(versions.versions)
 app.command("rollback")(rollback.rollback)
 app.add_typer(audit.app, name="audit")
+app.add_typer(tenant.app, name="tenant")
 
 
 def main() -> None:

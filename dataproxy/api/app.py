@@ -16,6 +16,7 @@ from dataproxy.api import (
     reading_routes,
     recording_routes,
     retain_routes,
+    tenant_routes,
     training_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
@@ -51,6 +52,7 @@ def create_app(services: Services) -> FastAPI:
         events_routes,
         export_routes,
         otlp_routes,
+        tenant_routes,
     ):
         app.include_router(routes.router)
     for kind, (status, code) in _STATUS.items():

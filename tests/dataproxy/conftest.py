@@ -20,6 +20,7 @@ _ON_BOTH = (
     "assemble/test_exact_joins.py",
     "api/test_api.py",
     "isolation",
+    "transfer",
 )
 _ON_BOTH_PATHS = tuple(_HERE / path for path in _ON_BOTH)
 

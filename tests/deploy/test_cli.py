@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("up", "demo", "status", "keys", "consent", "recording", "feedback", "export", "versions", "rollback", "audit")
+COMMANDS = ("up", "demo", "status", "keys", "consent", "recording", "feedback", "export", "versions", "rollback", "audit", "tenant")
 SUBCOMMANDS = {
     "keys": ("create", "list", "limit", "revoke", "rotate-journal"),
     "recording": ("set", "show"),
     "consent": ("grant", "revoke", "show"),
+    "tenant": ("export", "import"),
     "audit": ("list", "show", "trajectory", "search-at-rest"),
 }
 

@@ -86,6 +86,8 @@ DATA_PROXY = (
     Attempt("GET", "/v1/versions/v000000", "trainer", route="/v1/versions/{name}"),
     Attempt("POST", "/v1/versions", "trainer", (), _VERSION),
     Attempt("GET", "/v1/status", "admin"),
+    Attempt("GET", f"/v1/tenants/{NAME}/export", "admin", (TENANT,), route="/v1/tenants/{tenant}/export"),
+    Attempt("POST", "/v1/tenants/import", "admin", (), {"no": "tar"}),
     Attempt("GET", "/v1/keys", "admin"),
     Attempt("GET", "/v1/keys/table", "gateway"),
     Attempt("POST", "/v1/keys", "admin", (TENANT,), {"tenant": NAME, "agent": "a", "role": "agent"}),
