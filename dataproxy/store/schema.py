@@ -17,6 +17,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
     text,
 )
 
@@ -31,7 +32,22 @@ BY_MONTH = "RANGE (event_id)"
 
 tenant = Table("tenant", metadata, tenant_key(), time_us("created_us"))
 
-agent = Table("agent", metadata, tenant_key(), name("agent", primary=True), Column("settle_s", Float), time_us("created_us"))
+agent = Table(
+    "agent",
+    metadata,
+    tenant_key(),
+    name("agent", primary=True),
+    Column("settle_s", Float),
+    time_us("created_us"),
+    Column("terminal", String(128)),
+    Column("deadline_s", Float),
+    Column("deadline_value", Float),
+    Column("sources", Text),
+    Column("swept_position", BigInteger),
+)
+"""``terminal``: the reward name that ends a trajectory; None: any reward does. ``sources`` is JSON; it looked at events up to
+``swept_position``.
+"""
 
 api_key = Table(
     "api_key",
@@ -122,6 +138,7 @@ trajectory = Table(
     Column("closed", Boolean, nullable=False),
     Column("last_version", Integer, nullable=False),
     Column("newest_version", Integer, nullable=False),
+    Column("ended", Boolean, nullable=False, server_default=false()),
     Index("ix_trajectory_session", "tenant", "session_id", "last_us"),
     Index("ix_trajectory_ready", "num_rewards", "num_eligible", "times_trained", "last_us"),
 )
@@ -302,6 +319,26 @@ dead_letter = Table(
     Column("body", LargeBinary, nullable=False),
     time_us("created_us"),
 )
+
+judgement = Table(
+    "judgement",
+    metadata,
+    tenant_key(),
+    name("event_id", primary=True),
+    name("trajectory_id"),
+    name("agent"),
+    name("next_event"),
+    name("state"),
+    Column("attempts", Integer, nullable=False),
+    Column("votes", Text, nullable=False),
+    Column("num_tokens", BigInteger, nullable=False),
+    Column("nanodollars", BigInteger, nullable=False),
+    time_us("created_us"),
+    Column("decided_us", BigInteger),
+    Index("ix_judgement_state", "state", "created_us"),
+    Index("ix_judgement_trajectory", "tenant", "trajectory_id"),
+)
+"""What a judge says of an event's answer by what came next; ``state``: waiting, rewarded, abstained."""
 
 lease = Table(
     "lease",
