@@ -27,3 +27,11 @@ class KeyedDigests:
     def rolling(self, purpose: bytes) -> "hashlib.blake2b":
         """A digest to be fed piece by piece; ``copy().digest()`` gives its value so far."""
         return hashlib.blake2b(digest_size=_SIZE, key=self._key, person=purpose)
+
+
+def named_session(digests: KeyedDigests, name: str, redacted: str) -> str:
+    """The session's id in the store: its name, or a keyed digest of it where redaction found something in it.
+
+    Two people's addresses would both become ``<EMAIL_1>``, and their conversations one.
+    """
+    return name if name == redacted else f"digest-{digests.of(b'session', name.encode()).hex()}"

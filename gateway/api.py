@@ -19,6 +19,7 @@ from gateway.fleet.learn import show
 from gateway.fleet.routes import add_fleet
 from gateway.headers import agent_headers, credential, header
 from gateway.ingest import add_ingest
+from gateway.mcp.routes import add_mcp, make_relay
 from gateway.metrics import merge
 from gateway.models import list_models, show_model
 from gateway.openapi import document
@@ -33,6 +34,7 @@ from gateway.stored import add_stored
 def create_api(gateway: Gateway) -> FastAPI:
     """The routes of ``gateway``; its lifespan runs the pollers and, at the end, flushes the journal."""
     poller = WorkerPoller(gateway)
+    mcp = make_relay(gateway)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,6 +54,8 @@ def create_api(gateway: Gateway) -> FastAPI:
         await tell_gaps(gateway)
         if spans is not None:
             await spans.flush(gateway.pool)
+        if mcp is not None:
+            await mcp.aclose()
         gateway.pool.close()
         gateway.admission.close()
         await asyncio.to_thread(gateway.journal.close)
@@ -60,6 +64,7 @@ def create_api(gateway: Gateway) -> FastAPI:
     _add_calls(api, gateway)
     add_stored(api, gateway)
     add_ingest(api, gateway)
+    add_mcp(api, gateway, mcp)
     add_fleet(api, gateway, poller.register, poller.follow)
     _add_operations(api, gateway)
     _add_errors(api)

@@ -73,7 +73,7 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
     event = normalise(parsed, redacted, identity, rules.digests)
     tokens = _tokens(parsed, redacted, identity, rules.tokenizer)
     consent = rules.may_train(raw.request.agent, _session_of(parsed, redacted, rules.digests))
-    decisions = _decisions(parsed, tokens, _secret_in_answer(redacted), consent, rules)
+    decisions = _decisions(parsed, tokens, redacted, consent, rules)
     event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
     messages = redacted.request.get("messages") if isinstance(redacted.request, dict) else None
     brought = tool_results(parsed, messages, event, rules.digests)
@@ -135,7 +135,9 @@ def _session_of(parsed: ParsedExchange, redacted: RedactedExchange, digests: Key
     return "" if inferred else named_session(digests, raw.session_id, redacted.strings["session_id"])
 
 
-def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, consent: bool, rules: Rules) -> dict[int, Decision]:
+def _decisions(
+    parsed: ParsedExchange, tokens: list[Tokens], redacted: RedactedExchange, consent: bool, rules: Rules
+) -> dict[int, Decision]:
     status = parsed.raw.response.status if parsed.raw.response else 0
     by_choice = {item.record.choice: item for item in tokens}
     decisions = {}
@@ -149,7 +151,8 @@ def _decisions(parsed: ParsedExchange, tokens: list[Tokens], secret: bool, conse
             versions=sampled.versions,
             num_altered=stored.num_altered if stored else 0,
             num_tokens=len(sampled.prompt_ids) + len(sampled.output_ids),
-            secret=secret,
+            secret=_secret_in_answer(redacted),
+            dropped=redacted.never_trains,
         )
         decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery)
     external = parsed.record is not None and parsed.record.external

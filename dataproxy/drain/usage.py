@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 from dataproxy.capture.records import ResponseHalf
 from dataproxy.capture.usage import estimate, num_tokens
 from dataproxy.drain.exchange import RawExchange
+from dataproxy.ingest.mcp import DIALECT as MCP
 from dataproxy.store.dialect import add_to
 from dataproxy.store.schema import key_usage
 
@@ -24,6 +25,8 @@ def add_usage(connection: Connection, exchanges: Iterable[RawExchange]) -> None:
 
 def tokens_used(raw: RawExchange) -> int:
     """By the record; nothing where the engine refused; else an estimate from the request's size, as the gateway made it."""
+    if raw.request.dialect == MCP:
+        return 0
     response: ResponseHalf | None = raw.response
     counted = num_tokens(response.record) if response is not None else None
     if counted is not None:

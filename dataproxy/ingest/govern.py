@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from atdp.events import Event, Span
-from dataproxy.digests import KeyedDigests
-from dataproxy.drain.govern import named_session
+from dataproxy.digests import KeyedDigests, named_session
 from dataproxy.drain.payloads import conceal
 from dataproxy.drain.redaction import Redactor
 from dataproxy.redact import Exchange

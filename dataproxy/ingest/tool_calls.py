@@ -23,10 +23,10 @@ from dataproxy.store.schema import content, event
 
 @dataclass(slots=True, frozen=True)
 class Brought:
-    """A placed model call and the tool results that its request brought."""
+    """A model call, placed, and the tool results that its request brought. What stands alone brings none."""
 
     event: StoredEvent
-    placement: Placement
+    placement: Placement | None
     results: Sequence[ToolResult]
     digests: KeyedDigests
 
@@ -65,20 +65,37 @@ def with_tool_calls(connection: Connection, batch: Sequence[Brought]) -> list[tu
     asked = {item.event.event.event_id: item.event for item in batch}
     found: list[tuple[StoredEvent, Placement | None]] = []
     for item, event_ids in zip(batch, ids, strict=True):
-        owner = item.event.event.tenant
-        for result, event_id in zip(item.results, event_ids, strict=True):
-            if known.take(owner, event_id):
-                parent_id = item.placement.parent_id if result.is_latest else None
-                name, arguments = result.name, result.arguments
-                if not name and parent_id is not None:
-                    name, arguments = _asked_for(connection, owner, parent_id, asked.get(parent_id), result.call_id)
-                found.append((_made(item, result, event_id, name, arguments), _placed(item.placement, parent_id)))
+        if item.placement is not None:
+            found += _new(connection, item, item.placement, event_ids, known, asked)
         found.append((item.event, item.placement))
     return found
 
 
+def _new(
+    connection: Connection,
+    item: Brought,
+    where: Placement,
+    event_ids: Sequence[str],
+    known: _Known,
+    asked: dict[str, StoredEvent],
+) -> list[tuple[StoredEvent, Placement | None]]:
+    """Events of those results that ``item`` is the first to tell of."""
+    found: list[tuple[StoredEvent, Placement | None]] = []
+    owner = item.event.event.tenant
+    for result, event_id in zip(item.results, event_ids, strict=True):
+        if not known.take(owner, event_id):
+            continue
+        parent_id = where.parent_id if result.is_latest else None
+        name, arguments = result.name, result.arguments
+        if not name and parent_id is not None:
+            name, arguments = _asked_for(connection, owner, parent_id, asked.get(parent_id), result.call_id)
+        found.append((_made(item, result, event_id, name, arguments), _placed(where, parent_id)))
+    return found
+
+
 def _event_id(item: Brought, result: ToolResult) -> str:
-    return f"tool-{item.digests.of(b'tool-event', item.placement.session_id.encode() + result.key).hex()}"
+    session_id = item.placement.session_id if item.placement is not None else ""
+    return f"tool-{item.digests.of(b'tool-event', session_id.encode() + result.key).hex()}"
 
 
 def _newest(batch: Sequence[Brought], ids: Sequence[Sequence[str]]) -> Iterable[tuple[str, str]]:

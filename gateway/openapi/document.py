@@ -41,7 +41,7 @@ _RECEIPTS: Schema = {"type": "array", "items": ref("Receipt")}
 def document(version: str) -> dict[str, Any]:
     """The OpenAPI 3.1 description of a gateway of ``version``."""
     paths: dict[str, Any] = {path: {"post": _hot(path)} for path in BY_PATH}
-    paths |= _calls() | _operations() | _fleet()
+    paths |= _calls() | _mcp() | _operations() | _fleet()
     session = {"default": "default", "description": "Any name; all calls below it belong to one session."}
     return {
         "openapi": "3.1.0",
@@ -100,6 +100,25 @@ def _ingest(summary: str, request: str, answer: Schema) -> dict[str, Any]:
     return _operation(
         summary, "agents", {200: _json(answer)}, (400, 401, 403, *_BODY_STATUSES, 500, 503), [session], request=request
     )
+
+
+def _mcp() -> dict[str, Any]:
+    """MCP's streamable HTTP, relayed."""
+    either = {**_json(OBJECT), "text/event-stream": {}}
+    bad = (400, 401, 403, 404, *_BODY_STATUSES, 500, 502, 503)
+    said = {
+        "post": "Call an MCP server: tools, resources, …",
+        "get": "What an MCP server says by itself",
+        "delete": "End a session of an MCP server",
+    }
+    return {
+        "/mcp/{name}": {
+            method: _operation(
+                summary, "agents", {200: either}, bad, [_path_parameter("name")], request="McpMessage" * (method == "post")
+            )
+            for method, summary in said.items()
+        }
+    }
 
 
 def _traces() -> dict[str, Any]:

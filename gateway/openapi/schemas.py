@@ -88,6 +88,7 @@ SCHEMAS: dict[str, Schema] = {
         {"events": {"type": "array", "maxItems": 1000, "items": {**OBJECT, "description": "ATDP: `python -m atdp.schema`."}}},
         "events",
     ),
+    "McpMessage": record({"jsonrpc": {"const": "2.0"}, "method": STRING, "id": {"type": ["integer", "string"]}}, "jsonrpc"),
     "TraceRequest": record({"resourceSpans": {"type": "array", "items": OBJECT}}, "resourceSpans"),
     "Receipt": record(
         {"event_id": STRING, "status": {"enum": ["stored", "duplicate", "refused"]}, "field": STRING, "reason": STRING},
