@@ -141,6 +141,10 @@ trajectory = Table(
     Column("ended", Boolean, nullable=False, server_default=false()),
     Index("ix_trajectory_session", "tenant", "session_id", "last_us"),
     Index("ix_trajectory_ready", "num_rewards", "num_eligible", "times_trained", "last_us"),
+    Index("ix_trajectory_started", "started_us", "trajectory_id"),
+    Index("ix_trajectory_tenant_started", "tenant", "started_us", "trajectory_id"),
+    Index("ix_trajectory_agent", "tenant", "agent", "started_us", "trajectory_id"),
+    Index("ix_trajectory_version", "tenant", "last_version", "started_us", "trajectory_id"),
 )
 
 event = Table(
