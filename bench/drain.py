@@ -1,152 +1,166 @@
-"""Measures the drain: journaled exchanges to committed events, with the real redactor, on real files with full sync.
+"""Measures capture: what a recorded exchange costs the gateway, and how fast the drain makes events of them.
 
-``python -m bench.drain [--conversations N]`` prints one JSON line last and keeps it in ``bench/results/drain.json``. Each
-conversation has three streamed turns about a support ticket with an e-mail address and a phone number in it. ``events_s`` is by
-the wall clock, ``events_s_core`` by the process's CPU time; ``without_redaction`` is with a redactor that changes nothing.
+``python -m bench.drain [--quick]`` ends with one JSON line, kept in ``bench/results/drain.json``:
+
+- ``events_s_core_sqlite``: exchanges a second of the data proxy's CPU time, with everything on: decrypt, redact, chain, store in
+  SQLite with full sync. ``events_s_sqlite`` is by the clock. Beside them the same without redaction, and an agent of twelve turns.
+- ``events_s_postgres``: by the clock, into a PostgreSQL of its own on this machine; null without a server.
+- ``seal_us``: CPU µs that a gateway process spends on an exchange in ``Journal.begin`` and ``finish``, its committer's included.
+- ``final_frame_p99_ms``: how long the end of an answer waits for its group commit at 500 exchanges a second.
 """
 
 import argparse
 import asyncio
 import json
-import random
-import re
+import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
-from atdp.arrays import FLOAT32, INT32, encode
-from atdp.ids import new_event_id
-from dataproxy.capture import Journal, RequestHalf, ResponseHalf
+from bench.drain_traffic import MASK_ID, TOKENS, Exchange, fill, pour, talk, work
+from dataproxy.__main__ import spare_the_collector
+from dataproxy.capture import Journal
+from dataproxy.capture.sealing import generate_keypair
 from dataproxy.drain.redaction import Redactors
 from dataproxy.keyfiles import ensure
-from dataproxy.redact import Exchange, RedactedExchange, RedactedText, TokenBytes
+from dataproxy.redact import Exchange as Redactable
+from dataproxy.redact import RedactedExchange, RedactedText
 from dataproxy.services import TenantRedactors, build_services
 from dataproxy.settings import Settings
+from dataproxy.store.database import Database
+from tests.postgres import HOW_TO_GET_IT, find_binaries, temporary_postgres
 
 RESULT = Path(__file__).parent / "results" / "drain.json"
-_TEXT = "the order arrived late and one part is missing please send a new one or refund what I paid thank you for your help"
-_WORDS = _TEXT.split(" ")
-_SYSTEM = "You sort support tickets. Answer with one JSON object that names the queue: billing, shipping or other."
-_SPACED = [f"{space}{word}".encode() for word in sorted({*_WORDS, *_SYSTEM.split(" ")}) for space in ("", " ")]
-_TABLE = [bytes([i]) for i in range(256)] + _SPACED
-_IDS = {entry: index for index, entry in enumerate(_TABLE)}
+RATE_S = 500.0
 
 
 def main() -> None:
+    """Measure, print, keep."""
     parser = argparse.ArgumentParser(prog="python -m bench.drain", description=__doc__)
-    parser.add_argument("--conversations", type=int, default=700)
-    count: int = parser.parse_args().conversations
-    wall, cpu, mean_bytes = _measure(count, TenantRedactors(bytes(32), 16, TokenBytes(_TABLE, "bench")))
-    plain_wall, plain_cpu, _ = _measure(count, _Nothing())
+    parser.add_argument("--quick", action="store_true", help="under two minutes")
+    quick = parser.parse_args().quick
+    talks, works, ends = (400, 50, 2000) if quick else (2000, 250, 10_000)
+    spare_the_collector()
+    seal_us = seal_cost_us(2000 if quick else 10_000)
+    waits_ms = [1e3 * wait for wait in final_waits(ends)]
+    full = drained(talk, talks, real_redactors())
+    bare = drained(talk, talks, NoRedactors())
+    agent = drained(work, works, real_redactors())
+    with temporary_postgres() if find_binaries() else nullcontext() as server:
+        database = Database(server.new_database().urls) if server is not None else None
+        postgres = drained(talk, talks, real_redactors(), database) if database is not None else None
     result = {
         "bench": "drain",
-        "events": count * 3,
-        "bytes_per_exchange": mean_bytes,
-        "events_s": round(wall),
-        "events_s_core": round(cpu),
-        "without_redaction": {"events_s": round(plain_wall), "events_s_core": round(plain_cpu)},
+        "cores": os.cpu_count(),
+        "events_s_core_sqlite": full["events_s_core"],
+        "events_s_sqlite": full["events_s"],
+        "events_s_postgres": postgres["events_s"] if postgres else None,
+        "seal_us": round(seal_us, 1),
+        "final_frame_p99_ms": round(float(np.percentile(waits_ms, 99)), 2),
+        "final_frame_p50_ms": round(float(np.percentile(waits_ms, 50)), 2),
+        "talks": full,
+        "without_redaction": bare,
+        "agent_of_12_turns": agent,
+        "postgres": postgres or HOW_TO_GET_IT,
+        "final_frame": {"n": ends, "exchanges_s": RATE_S},
     }
     RESULT.parent.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result) + "\n")
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result))
 
 
-class _Nothing:
-    """A redactor that changes nothing."""
+class NoRedactors:
+    """A redactor that changes nothing, to see what all the rest costs."""
 
-    def of(self, tenant: str) -> "_Nothing":
+    def of(self, tenant: str) -> "NoRedactors":
+        """Itself."""
         return self
 
-    def redact_exchange(self, exchange: Exchange) -> RedactedExchange:
+    def redact_exchange(self, exchange: Redactable) -> RedactedExchange:
+        """As it is."""
         prompt = exchange.prompt_ids if exchange.prompt_ids is not None else np.zeros(0, np.int32)
         altered = [np.zeros(len(ids), np.uint8) for ids in exchange.output_ids]
-        flags = np.zeros(len(prompt), np.uint8)
-        outputs = exchange.output_ids
+        flags, outputs = np.zeros(len(prompt), np.uint8), exchange.output_ids
         return RedactedExchange(exchange.request, exchange.response, prompt, outputs, exchange.strings, [], flags, altered)
 
     def redact_text(self, text: str) -> RedactedText:
+        """As it is."""
         return RedactedText(text, [])
 
 
-def _measure(count: int, redactors: Redactors) -> tuple[float, float, int]:
-    """(events a second by the wall, by CPU, bytes an exchange)."""
+def real_redactors() -> Redactors:
+    """As the data proxy makes them, with nothing in their caches."""
+    return TenantRedactors(bytes(32), MASK_ID, TOKENS)
+
+
+def drained(
+    conversations: Callable[[int], Iterator[Exchange]], count: int, redactors: Redactors, database: Database | None = None
+) -> dict[str, float]:
+    """Fill a journal with ``count`` conversations and drain it."""
     with tempfile.TemporaryDirectory() as directory:
         files = ensure(Path(directory) / "config")
         settings = Settings(data_dir=Path(directory) / "data", config_dir=files.directory)
-        services = build_services(settings, files, redactors)
+        services = build_services(settings, files, redactors, database=database)
         journal = Journal.open(settings.data_dir / "journal", files.journal_public(), "relaxed")
-        asyncio.run(_fill(journal, range(count, count + 1)))
-        services.drain.run_once()  # rules are compiled and statements cached by now
-        size = asyncio.run(_fill(journal, range(count)))
+        asyncio.run(fill(journal, conversations, range(count, count + 2)))
+        services.drain.run_once()  # rules are compiled and statements prepared by now
+        num, size = asyncio.run(fill(journal, conversations, range(count)))
         journal.close()
-        wall, cpu, drained = time.perf_counter(), time.process_time(), 0
+        wall, cpu, events = time.perf_counter(), time.process_time(), 0
         while batch := services.drain.run_once():
-            drained += batch
+            events += batch
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         services.database.close()
-        assert drained == count * 3
-        return drained / wall, drained / cpu, size // drained
+        assert events == num
+        return {"events_s_core": round(num / cpu), "events_s": round(num / wall), "n": num, "bytes_per_exchange": size // num}
 
 
-async def _fill(journal: Journal, seeds: range) -> int:
-    size = 0
-    for number in seeds:
-        for asked, got in _conversation(random.Random(number)):
-            journal.begin(asked)
-            await journal.finish(got)
-            size += len(asked.body) + len(got.body) + len(got.record)
-    return size
+def seal_cost_us(count: int) -> float:
+    """CPU µs of an exchange, 32 of them under way at a time as under load; what the loop itself takes is subtracted."""
+
+    class Nothing:
+        def begin(self, half: object) -> None:
+            pass
+
+        async def finish(self, half: object) -> None:
+            await asyncio.sleep(0)
+
+    pairs = [pair for number in range(count // 3 + 1) for pair in talk(number)][:count]
+
+    async def lanes(journal: Journal | Nothing) -> float:
+        queue = iter(pairs)
+
+        async def lane() -> None:
+            for asked, got in queue:
+                journal.begin(asked)
+                await asyncio.sleep(0)
+                await journal.finish(got)
+
+        start = time.process_time()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(32):
+                group.create_task(lane())
+        return time.process_time() - start
+
+    with tempfile.TemporaryDirectory() as directory:
+        journal = Journal.open(Path(directory), generate_keypair()[1])
+        with_it = asyncio.run(lanes(journal))
+        journal.close()
+    return (with_it - asyncio.run(lanes(Nothing()))) / count * 1e6
 
 
-def _conversation(rng: random.Random) -> Iterator[tuple[RequestHalf, ResponseHalf]]:
-    text = " ".join(rng.choices(_WORDS, k=100))
-    ticket = f"{text} write to ann{rng.randrange(10**6)}@example.org or call +1 415 555 {rng.randrange(10**4):04d}"
-    messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": ticket}]
-    for _ in range(3):
-        answer = " ".join(rng.choices(_WORDS, k=40))
-        yield _exchange(messages, answer)
-        messages += [{"role": "assistant", "content": answer}, {"role": "user", "content": " ".join(rng.choices(_WORDS, k=20))}]
-
-
-def _exchange(messages: list[dict[str, str]], answer: str) -> tuple[RequestHalf, ResponseHalf]:
-    event_id, now = new_event_id(), time.time_ns() // 1000
-    output = _encode(answer)
-    record = {
-        "v": 1,
-        "rid": event_id,
-        "prompt_ids": encode(_encode("\n".join(f"{m['role']}: {m['content']}" for m in messages)), INT32),
-        "sampling": {"temperature": 1.0},
-        "choices": [
-            {
-                "index": 0,
-                "output_ids": encode(output, INT32),
-                "logprobs": encode([-0.5] * len(output), FLOAT32),
-                "versions": [["v000000", 0, len(output)]],
-                "finish_reason": "stop",
-            }
-        ],
-    }
-    chunks = [
-        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in re.findall(r"\S+\s*", answer)
-    ]
-    stream = b"".join(b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks) + b"data: [DONE]\n\n"
-    body = msgspec.json.encode({"model": "tiny", "messages": messages, "stream": True})
-    names = {"tenant": "bench", "agent": "triage", "key_id": "k", "session_id": "inferred-0", "session_source": "inferred"}
-    asked = RequestHalf(
-        event_id, f"chatcmpl-{event_id}", **names, dialect="chat", path="/v1/chat/completions", model="tiny", body=body, headers={},
-        started_us=now,
-    )  # fmt: skip
-    got = ResponseHalf(event_id, 200, stream, msgspec.json.encode(record), True, "complete", "w1", now + 1, now + 2)
-    return asked, got
-
-
-def _encode(text: str) -> list[int]:
-    pieces = re.findall(r" ?[A-Za-z]+|.", text, re.DOTALL)
-    return [index for piece in pieces for index in ([_IDS[piece.encode()]] if piece.encode() in _IDS else piece.encode())]
+def final_waits(count: int) -> list[float]:
+    """Seconds that ends of answers waited for their commit."""
+    pairs = [pair for number in range(count // 3 + 1) for pair in talk(number)][:count]
+    with tempfile.TemporaryDirectory() as directory:
+        journal = Journal.open(Path(directory), generate_keypair()[1])
+        waits = asyncio.run(pour(journal, pairs, RATE_S))
+        journal.close()
+    return waits
 
 
 if __name__ == "__main__":
