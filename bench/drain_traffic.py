@@ -44,13 +44,11 @@ def work(number: int) -> Iterator[Exchange]:
     rng = random.Random(number)
     messages: list[dict[str, Any]] = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _ticket(rng)}]
     for turn in range(12):
-        call = {
-            "id": f"call_{number}_{turn}",
-            "type": "function",
-            "function": {"name": "look_up", "arguments": f'{{"id": "{turn}"}}'},
-        }
-        yield exchange(messages, _words(rng, 30))
-        messages += [{"role": "assistant", "content": None, "tool_calls": [call]}]
+        function = {"name": "look_up", "arguments": f'{{"id": "{turn}"}}'}
+        call = {"id": f"call_{number}_{turn}", "type": "function", "function": function}
+        answer = _words(rng, 30)
+        yield exchange(messages, answer, call)
+        messages += [{"role": "assistant", "content": answer, "tool_calls": [call]}]
         messages += [{"role": "tool", "tool_call_id": call["id"], "content": _words(rng, 120)}]
 
 
@@ -84,11 +82,14 @@ async def pour(journal: Journal, pairs: list[Exchange], rate_s: float) -> list[f
     return waits
 
 
-def exchange(messages: list[dict[str, Any]], answer: str) -> Exchange:
-    """One streamed call."""
+def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] | None = None) -> Exchange:
+    """One streamed call, answered by a text and maybe a tool call."""
     event_id, now = new_event_id(), time.time_ns() // 1000
     output = [*ids_of(answer), _IDS[_STOP.encode()]]
-    rendered = "".join(f"{m['role']}: {m.get('content') or msgspec.json.encode(m['tool_calls']).decode()}{_STOP}" for m in messages)
+    rendered = "".join(
+        f"{m['role']}: {m['content']} {''.join(c['function']['arguments'] for c in m.get('tool_calls', ()))}{_STOP}"
+        for m in messages
+    )
     choice = {
         "index": 0,
         "output_ids": encode(output, INT32),
@@ -98,10 +99,12 @@ def exchange(messages: list[dict[str, Any]], answer: str) -> Exchange:
     }
     record = {"v": 1, "rid": event_id, "prompt_ids": encode(ids_of(rendered), INT32), "sampling": {"temperature": 1.0}}
     head = {"id": f"chatcmpl-{event_id}", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
-    pieces: list[tuple[str, str | None]] = [(piece, None) for piece in re.findall(r"\S+\s*", answer)]
+    deltas: list[dict[str, Any]] = [{"content": piece} for piece in re.findall(r"\S+\s*", answer)]
+    deltas += [{"tool_calls": [{"index": 0, **call}]}] if call is not None else []
+    reasons = [*(None for _ in deltas), "tool_calls" if call is not None else "stop"]
     chunks = [
-        {**head, "choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
-        for text, reason in [*pieces, ("", "stop")]
+        {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        for delta, reason in zip([*deltas, {}], reasons, strict=True)
     ]
     stream = b"".join(b"data: %s\n\n" % msgspec.json.encode(chunk) for chunk in chunks) + b"data: [DONE]\n\n"
     body = msgspec.json.encode({"model": "tiny", "messages": messages, "stream": True})
