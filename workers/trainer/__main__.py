@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
@@ -9,11 +10,13 @@ import signal
 import sys
 import threading
 
+import msgspec
 from pydantic import ValidationError
 
 from dataproxy.client import DataProxyClientError, SyncDataProxyClient
 from workers.trainer.coordinator import Coordinator
 from workers.trainer.data_proxy import PatientDataProxy
+from workers.trainer.dry_run import describe, dry_run
 from workers.trainer.engines import EngineFleet
 from workers.trainer.errors import TrainerError
 from workers.trainer.learner import Learner
@@ -29,6 +32,7 @@ logger = logging.getLogger("workers.trainer")
 
 def main() -> int:
     """Read settings, join the ranks, train. Gives the exit status: 0 after a stop, 1 after an error, 2 for bad settings."""
+    chosen = _parser().parse_args()
     try:
         settings = Settings()  # type: ignore[call-arg]  # from the environment
         unknown = unknown_variables(settings)
@@ -46,6 +50,9 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key(), timeout_s=60.0) as client:
+            if chosen.dry_run:
+                show(settings, ranks, client, chosen.forward, chosen.json)
+                return 0
             trainer = build(settings, ranks, client, stop)
             run(trainer)
             if trainer.reporter:
@@ -70,6 +77,21 @@ def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: t
         coordinator.start()
     ranks.wait()
     return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator, reporter)
+
+
+def show(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, forward: bool, as_json: bool) -> None:
+    """Print what the next step would do; lease nothing, change nothing."""
+    plan = dry_run(settings, TrainerPaths(settings.data_dir), client, ranks, forward)
+    for line in [msgspec.json.encode(plan).decode()] if as_json else describe(plan):
+        print(line)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m workers.trainer", description="Train; settings are HEADRACE_TRAINER_*.")
+    parser.add_argument("--dry-run", action="store_true", help="print the batch that the next step would take, and take none")
+    parser.add_argument("--no-forward", dest="forward", action="store_false", help="with --dry-run: do not load the model")
+    parser.add_argument("--json", action="store_true", help="with --dry-run: one JSON object")
+    return parser
 
 
 def unknown_variables(settings: Settings) -> list[str]:

@@ -33,7 +33,8 @@ from workers.trainer.publish import Publisher
 from workers.trainer.recovery import finish, recover, undo
 from workers.trainer.settings import Settings
 from workers.trainer.step_record import StepRecord, write_record
-from workers.trainer.version_directory import BASE_VERSION, VersionManifest, collect, next_index, write_scores, write_version
+from workers.trainer.version_directory import BASE_VERSION, VersionManifest, next_index, write_scores, write_version
+from workers.trainer.version_keeping import collect
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,6 +65,20 @@ class Train(msgspec.Struct, frozen=True, tag=True):
 Order = Stop | Wait | Follow | Train
 
 
+def request_of(settings: Settings, head: str) -> LeaseRequest:
+    """What a full batch for `head` is asked for with."""
+    return LeaseRequest(
+        max_trajectories=settings.batch_trajectories,
+        min_trajectories=settings.batch_trajectories,
+        ttl_s=settings.lease_ttl_s,
+        version_now=head,
+        max_staleness=settings.max_staleness,
+        max_reuse=settings.max_reuse,
+        agent=settings.agent,
+        tenant=settings.tenant,
+    )
+
+
 class Coordinator:
     """Lives on the first rank only. `stop` ends the loop between two steps."""
 
@@ -90,18 +105,7 @@ class Coordinator:
         serving = self._publisher.serving() or BASE_VERSION
         if serving != head:
             return Follow(serving)
-        lease = self._data_proxy.lease(
-            LeaseRequest(
-                max_trajectories=settings.batch_trajectories,
-                min_trajectories=settings.batch_trajectories,
-                ttl_s=settings.lease_ttl_s,
-                version_now=head,
-                max_staleness=settings.max_staleness,
-                max_reuse=settings.max_reuse,
-                agent=settings.agent,
-                tenant=settings.tenant,
-            )
-        )
+        lease = self._data_proxy.lease(request_of(settings, head))
         if lease.samples:
             faults.point("trainer.after_lease")
             return Train(lease)

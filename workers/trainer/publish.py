@@ -8,15 +8,12 @@ it needs no training set-up. Not owned: making a version (`loop`), the swap on o
 from __future__ import annotations
 
 import argparse
-import fcntl
 import logging
-import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -24,8 +21,9 @@ from atdp.versions import PolicyVersion
 from dataproxy.client import DataProxyClientError, NotFound, SyncDataProxyClient
 from workers.trainer.data_proxy import VersionRegister
 from workers.trainer.engines import EngineFleet, Engines, SwapResult
-from workers.trainer.errors import PublishLockBusy, Superseded, SwapFailed, TrainerError
+from workers.trainer.errors import Superseded, SwapFailed, TrainerError
 from workers.trainer.paths import TrainerPaths
+from workers.trainer.publish_lock import publish_lock
 from workers.trainer.settings import Settings
 from workers.trainer.version_directory import BASE_VERSION, adopt_base, read_manifest, read_scores, verify
 
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 logger = logging.getLogger(__name__)
-
-LOCK_TIMEOUT_S: Final = 120.0
 
 
 class Publisher:
@@ -124,29 +120,6 @@ class Publisher:
             result.num_in_flight_before,
         )
         return result
-
-
-@contextmanager
-def publish_lock(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold the one right to publish; it ends with the process at the latest.
-
-    Raises: PublishLockBusy.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError as error:
-                if time.monotonic() > deadline:
-                    raise PublishLockBusy(f"another publisher held {path} for {timeout_s:g} s") from error
-            time.sleep(0.05)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _now_us() -> int:

@@ -57,11 +57,16 @@ def microbatches(rows: Sequence[Row], ranks: Ranks, max_nodes: int) -> list[Micr
 
 
 @torch.no_grad()
+def frozen(policy: Policy, batches: Sequence[Microbatch]) -> list[tuple[Microbatch, Tensor, Tensor]]:
+    """Each microbatch with its logprobs [M] and entropy [P] under the weights of now."""
+    found = [(batch, *policy.logprobs(batch)) for batch in batches]
+    policy.release()
+    return found
+
+
 def frozen_logprobs(policy: Policy, batches: Sequence[Microbatch]) -> list[Tensor]:
     """Logprobs [M] of each microbatch under the weights of now: proximal ones, or a reference's."""
-    logprobs = [policy.logprobs(batch)[0] for batch in batches]
-    policy.release()
-    return logprobs
+    return [logprobs for _, logprobs, _ in frozen(policy, batches)]
 
 
 def train(

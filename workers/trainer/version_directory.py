@@ -167,22 +167,6 @@ def next_index(root: Path, registered: list[str]) -> int:
     return 1 + max(version_index(name) for name in [*on_disk, *registered, BASE_VERSION])
 
 
-def collect(root: Path, head: str, keep: int, pinned: set[str]) -> list[str]:
-    """Remove old versions; gives the names of those removed.
-
-    Kept: v000000, `pinned`, the last `keep` of the head's line, and the `keep` newest, so that a rollback can be rolled back;
-    and the version that an adapter of one of these belongs to.
-    """
-    names = sorted(path.name for path in root.iterdir())
-    kept = {BASE_VERSION, *pinned, *names[-keep:], *(manifest.version for manifest in lineage(root, head)[:keep])}
-    manifests = [read_manifest(root / name) for name in kept if is_complete(root / name)]
-    kept |= {manifest.adapter.base for manifest in manifests if manifest.adapter is not None}
-    removed = [name for name in names if name not in kept]
-    for name in removed:
-        discard(root / name)
-    return removed
-
-
 def tensor_digests(weights: Path) -> dict[str, str]:
     """SHA-256 of each tensor's bytes in a safetensors file, without loading it. Source: the safetensors format, README."""
     with weights.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -15,7 +15,8 @@ from workers.trainer.policy import Policy
 from workers.trainer.ranks import Ranks
 from workers.trainer.settings import Settings
 from workers.trainer.step import microbatches, train
-from workers.trainer.version_directory import TrainerState, VersionManifest, adopt_base, collect, read_manifest, write_version
+from workers.trainer.version_directory import TrainerState, VersionManifest, adopt_base, read_manifest, write_version
+from workers.trainer.version_keeping import collect
 
 SHAPE = AdapterShape(4, 8.0, ("q_proj", "down_proj"))
 
@@ -126,5 +127,5 @@ def test_the_version_that_an_adapter_is_added_to_is_not_collected(paths: Trainer
     other.restore("v000001")
     for index in (2, 3, 4):
         step(other, paths, ranks, f"v00000{index}")
-    assert collect(paths.versions, "v000004", keep=1, pinned=set()) == ["v000002", "v000003"]
+    assert collect(paths.versions, "v000004", keep=1, serving=set()) == ["v000002", "v000003"]
     other.restore("v000004")

@@ -15,7 +15,8 @@ from tests.workers.trainer.world import World, run_world, serve_engine
 from workers.inference.client import expected_checksum
 from workers.trainer.engines import EngineFleet
 from workers.trainer.errors import PublishLockBusy, Superseded, SwapFailed, VersionUnavailable
-from workers.trainer.publish import Publisher, publish_lock
+from workers.trainer.publish import Publisher
+from workers.trainer.publish_lock import publish_lock
 from workers.trainer.version_directory import TrainerState, VersionManifest, write_version
 
 

@@ -12,9 +12,6 @@ from workers.trainer.version_directory import (
     TrainerState,
     VersionManifest,
     adopt_base,
-    collect,
-    is_complete,
-    lineage,
     next_index,
     read_manifest,
     tensor_digests,
@@ -81,12 +78,3 @@ def test_a_flipped_bit_is_found(root: Path) -> None:
 def test_numbers_go_on_from_the_highest_ever_registered(root: Path) -> None:
     write(root, "v000003")
     assert next_index(root, ["v000007"]) == 8 and next_index(root, []) == 4
-
-
-def test_the_base_the_pinned_the_newest_and_the_line_of_the_head_are_kept(root: Path) -> None:
-    for index in range(1, 8):
-        write(root, f"v00000{index}", f"v00000{index - 1}")
-    write(root, "v000008", "v000004")  # after a rollback to v000004
-    assert [m.version for m in lineage(root, "v000008")][:3] == ["v000008", "v000004", "v000003"]
-    assert collect(root, "v000008", keep=2, pinned={"v000002"}) == ["v000001", "v000003", "v000005", "v000006"]
-    assert {path.name for path in root.iterdir() if is_complete(path)} == {f"v00000{i}" for i in (0, 2, 4, 7, 8)}
