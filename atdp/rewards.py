@@ -10,13 +10,14 @@ from typing import Literal
 import msgspec
 
 Source = Literal["user", "test", "judge", "human", "environment", "next_state"]
-TargetKind = Literal["event", "trajectory", "session"]
+TargetKind = Literal["event", "turn", "trajectory", "session"]
 
 
 class Reward(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reward as received. Made by ``POST /v1/feedback``, read by assembly and the trainer.
 
-    ``target_id`` is an event, trajectory or session id inside ``tenant``; ``supersedes`` is the reward id it replaces;
+    ``target_id`` is an event, trajectory or session id inside ``tenant``, or a turn, which is one choice of an event:
+    ``<event>#<choice>``; ``supersedes`` is the reward id it replaces;
     ``received_us`` is UTC µs.
     """
 
@@ -31,6 +32,11 @@ class Reward(msgspec.Struct, frozen=True, omit_defaults=True):
     explanation: str | None = None
     idempotency_key: str | None = None
     supersedes: str | None = None
+
+
+def turn_id(event_id: str, choice: int) -> str:
+    """The name of one choice of an event as the target of a reward."""
+    return f"{event_id}#{choice}"
 
 
 def effective_reward(rewards: Iterable[Reward], as_of_us: int | None = None) -> float | None:

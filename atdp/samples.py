@@ -12,13 +12,18 @@ from atdp.rewards import Reward
 
 
 class TurnSpan(msgspec.Struct, frozen=True):
-    """The sampled tokens [start, end) of one choice of a model call, and the call's own effective reward if it has one."""
+    """The sampled tokens [start, end) of one choice of a model call, and its own effective reward: the call's and the choice's.
+
+    ``truncated``: cut by length; ``extended``: a later call goes on from it all the same.
+    """
 
     event_id: str
     start: int
     end: int
     reward: float | None = None
     choice: int = 0
+    truncated: bool = False
+    extended: bool = False
 
 
 class TokenSequence(msgspec.Struct, frozen=True):
@@ -71,7 +76,10 @@ class TokenSequence(msgspec.Struct, frozen=True):
 
 
 class TrainSample(msgspec.Struct, frozen=True):
-    """One trajectory to train on: the unit of gradient, whatever the number of its sequences. ``rewards`` as seen at the lease."""
+    """One trajectory to train on: the unit of gradient, whatever the number of its sequences. ``rewards`` as seen at the lease.
+
+    ``left_out`` counts its choices that are context only, by reason.
+    """
 
     trajectory_id: str
     tenant: str
@@ -82,18 +90,21 @@ class TrainSample(msgspec.Struct, frozen=True):
     rewards: list[Reward]
     sequences: list[TokenSequence]
     tokenizer: str = ""
+    left_out: dict[str, int] = {}
 
 
 class Lease(msgspec.Struct, frozen=True):
     """Trajectories lent to one trainer until ``deadline_us`` (UTC µs); not acked by then, they return.
 
-    ``skipped`` counts eligible-looking trajectories that were left out of this lease, by reason (stale, reused, …).
+    ``skipped`` counts eligible-looking trajectories that were left out of this lease, by reason (stale, reused, …). Rewards are as
+    of ``as_of_us``, by the store's clock.
     """
 
     lease_id: str
     deadline_us: int
     samples: list[TrainSample]
     skipped: dict[str, int] = {}
+    as_of_us: int = 0
 
 
 class BatchManifest(msgspec.Struct, frozen=True):

@@ -50,13 +50,16 @@ class End:
 
 @dataclass(slots=True)
 class Trajectory:
-    """A trajectory's row as placement sees it; ``closed`` once it was leased: later calls open another."""
+    """A trajectory's row as placement sees it; ``closed`` once it was leased: later calls open another.
+
+    ``ended`` once a terminal reward or its session's end came: a new conversation opens another.
+    """
 
     trajectory_id: str
     session_id: str
     last_us: int
     num_events: int
-    num_rewards: int
+    ended: bool
     closed: bool
     num_eligible: int = 0
     last_version: int = -1

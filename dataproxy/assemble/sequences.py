@@ -4,7 +4,7 @@ A trajectory's choices form a forest; each leaf gives one row, the leaf's own pr
 calls it extends are found at the places where they were sampled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,8 @@ Choice = tuple[str, int]
 @dataclass(slots=True, frozen=True)
 class Segment:
     """One stored choice, masked: prompt_ids [P], output_ids [N] int32; logprobs [N] float32; versions [N] int32;
-    prompt_altered [P], output_altered [N] uint8. ``parent`` is the choice that its prompt extends exactly.
+    prompt_altered [P], output_altered [N] uint8. ``parent`` is the choice that its prompt extends exactly. ``truncated``: cut by
+    length; ``extended``: a later call names it as the turn before, be its ids the same or not.
     """
 
     event_id: str
@@ -31,6 +32,8 @@ class Segment:
     versions: NDArray[np.int32]
     prompt_altered: NDArray[np.uint8]
     output_altered: NDArray[np.uint8]
+    truncated: bool = False
+    extended: bool = False
 
     @property
     def key(self) -> Choice:
@@ -38,8 +41,8 @@ class Segment:
         return self.event_id, self.choice
 
 
-def build_sequences(segments: Sequence[Segment], turn_rewards: Mapping[str, float]) -> list[TokenSequence]:
-    """One row a leaf that trains something; ``turn_rewards`` maps an event to its own effective reward.
+def build_sequences(segments: Sequence[Segment], turn_rewards: Mapping[Choice, float]) -> list[TokenSequence]:
+    """One row a leaf that trains something; ``turn_rewards`` maps a choice to its own effective reward.
 
     An output shared by several leaves is in the loss of the first only. The mask is 0 on altered ids.
     """
@@ -54,7 +57,7 @@ def build_sequences(segments: Sequence[Segment], turn_rewards: Mapping[str, floa
         fresh = [segment for segment in path if segment.trainable and segment.key not in emitted]
         emitted.update(segment.key for segment in fresh)
         if fresh:
-            rows.append(_row(leaf, path, fresh, turn_rewards))
+            rows.append(_row(leaf, path, [_span(one, turn_rewards, extended) for one in fresh]))
     return rows
 
 
@@ -65,13 +68,26 @@ def _path(leaf: Segment, by_key: Mapping[Choice, Segment]) -> list[Segment]:
     return path[::-1]
 
 
-def _row(leaf: Segment, path: list[Segment], fresh: list[Segment], turn_rewards: Mapping[str, float]) -> TokenSequence:
+def _span(segment: Segment, turn_rewards: Mapping[Choice, float], joined: Set[Choice | None]) -> TurnSpan:
+    start = len(segment.prompt_ids)
+    return TurnSpan(
+        event_id=segment.event_id,
+        start=start,
+        end=start + len(segment.output_ids),
+        reward=turn_rewards.get(segment.key),
+        choice=segment.choice,
+        truncated=segment.truncated,
+        extended=segment.extended or segment.key in joined,
+    )
+
+
+def _row(leaf: Segment, path: list[Segment], turns: list[TurnSpan]) -> TokenSequence:
+    fresh = {(turn.event_id, turn.choice) for turn in turns}
     ids = np.concatenate((leaf.prompt_ids, leaf.output_ids))
     altered = np.concatenate((leaf.prompt_altered, leaf.output_altered))
     mask = np.zeros(len(ids), np.uint8)
     logprobs = np.zeros(len(ids), np.float32)
     versions = np.full(len(ids), -1, np.int32)
-    turns = []
     for segment in path:
         start = len(segment.prompt_ids)
         end = start + len(segment.output_ids)
@@ -79,11 +95,10 @@ def _row(leaf: Segment, path: list[Segment], fresh: list[Segment], turn_rewards:
         ids[start:end][hidden] = segment.output_ids[hidden]
         altered[start:end] |= segment.output_altered
         versions[start:end] = segment.versions
-        if segment in fresh:
+        if segment.key in fresh:
             kept = altered[start:end] == 0
             mask[start:end] = kept
             logprobs[start:end] = np.where(kept, segment.logprobs, 0)
-            turns.append(TurnSpan(segment.event_id, start, end, turn_rewards.get(segment.event_id), segment.choice))
     sequence = TokenSequence(
         ids.astype("<i4").tobytes(),
         mask.tobytes(),

@@ -3,11 +3,11 @@
 Times are UTC µs. JSON everywhere but for leases, which are msgpack.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from atdp.events import Event, TokenRecord
+from atdp.events import Event, Span, TokenRecord
 
 Role = Literal["agent", "reviewer", "trainer", "gateway", "admin"]
 Outcome = Literal["trained", "returned"]
@@ -105,6 +105,37 @@ class RecordingPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     created_us: int = 0
 
 
+class RedactionSet(msgspec.Struct, frozen=True):
+    """A redaction policy to be put on record, as JSON (docs/redaction.md), for ``tenant`` or the caller's own."""
+
+    policy: dict[str, Any]
+    reason: str
+    tenant: str = ""
+
+
+class RedactionShown(msgspec.Struct, frozen=True):
+    """A tenant's redaction policy and its number; 0: the built-in rules alone."""
+
+    tenant: str
+    number: int
+    policy: dict[str, Any]
+
+
+class RedactionTest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text to try redaction on, under ``policy`` or, without one, under that which holds."""
+
+    text: str
+    tenant: str = ""
+    policy: dict[str, Any] | None = None
+
+
+class RedactionTried(msgspec.Struct, frozen=True):
+    """What became of the text, and where surrogates stand in it."""
+
+    text: str
+    spans: list[Span]
+
+
 class Gap(msgspec.Struct, frozen=True):
     """``num_calls`` of one key between ``first_us`` and ``last_us`` were served and not recorded, for ``reason``.
 
@@ -151,7 +182,8 @@ class LeaseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Ask for trajectories to train on.
 
     ``version_now`` is the trainer's head; tokens sampled more than ``max_staleness`` versions earlier are left out, and so are
-    trajectories already trained ``max_reuse`` times. Fewer than ``min_trajectories`` ready: an empty lease.
+    trajectories already trained ``max_reuse`` times. Fewer than ``min_trajectories`` ready: an empty lease. ``preview``: show what
+    would be lent, and lend nothing.
     """
 
     max_trajectories: int
@@ -162,6 +194,7 @@ class LeaseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     min_trajectories: int = 1
     agent: str | None = None
     tenant: str | None = None
+    preview: bool = False
 
 
 class LeaseAck(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from dataproxy.client.types import LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
 from dataproxy.lease.candidates import Terms, count_left_out, find_candidates, terms_of
 from dataproxy.lease.samples import build_samples
+from dataproxy.lease.windows import reward_by_deadline
 from dataproxy.ledger.rows import append_rows
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.dialect import insert_all
@@ -27,20 +28,26 @@ def grant_lease(
 ) -> Lease:
     """Lend up to ``max_trajectories``; fewer than ``min_trajectories`` ready lends none. ``tenant`` None: of all tenants.
 
+    A preview shows what would be lent, rewards that a deadline would bring apart, and changes nothing.
+
     Raises:
         InvalidVersion: ``version_now`` is no policy version's name.
     """
-    expire_leases(connection, now_us)
     terms = terms_of(request, tenant, version_index(request.version_now), now_us, settle_s)
+    if not request.preview:
+        expire_leases(connection, now_us)
+        reward_by_deadline(connection, terms.now, tenant)
     samples, skipped = _collect(connection, terms, request.max_trajectories)
     for reason, count in count_left_out(connection, terms).items():
         skipped[reason] = skipped.get(reason, 0) + count
+    if request.preview:
+        return Lease("", now_us, samples, skipped, as_of_us=now_us)
     if len(samples) < max(request.min_trajectories, 1):
         samples = []
     lease_id, deadline_us = f"lease-{new_event_id()}", now_us + int(request.ttl_s * 1e6)
     if samples:
         _write(connection, lease_id, holder, key_id, now_us, deadline_us, samples)
-    return Lease(lease_id, deadline_us, samples, skipped)
+    return Lease(lease_id, deadline_us, samples, skipped, as_of_us=now_us)
 
 
 def _collect(connection: Connection, terms: Terms, wanted: int) -> tuple[list[TrainSample], dict[str, int]]:

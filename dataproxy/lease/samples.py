@@ -1,14 +1,16 @@
 """From trajectories to training samples: tokens, rewards as seen now, and only what may still be trained on."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from atdp.rewards import Reward, effective_reward
+from atdp.rewards import Reward, effective_reward, turn_id
 from atdp.samples import TrainSample
-from dataproxy.assemble.sequences import Segment, build_sequences
+from dataproxy.assemble.sequences import Choice, build_sequences
 from dataproxy.lease.candidates import Candidate
+from dataproxy.store.judgements import abstained_events
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.segments import StoredSegment, segments_of
 
@@ -23,8 +25,10 @@ def build_samples(
         mine = [candidate for candidate in candidates if candidate.tenant == tenant]
         ids = [candidate.trajectory_id for candidate in mine]
         segments, rewards = segments_of(connection, tenant, ids), rewards_of(connection, tenant, ids)
+        abstained = abstained_events(connection, tenant, ids)
         for candidate in mine:
-            sample = _sample(candidate, segments[candidate.trajectory_id], rewards.get(candidate.trajectory_id, []), oldest_version)
+            given = rewards.get(candidate.trajectory_id, [])
+            sample = _sample(candidate, segments[candidate.trajectory_id], given, oldest_version, abstained)
             if isinstance(sample, str):
                 skipped[sample] = skipped.get(sample, 0) + 1
             else:
@@ -34,17 +38,21 @@ def build_samples(
     return samples, skipped
 
 
-def _sample(candidate: Candidate, stored: list[StoredSegment], rewards: list[Reward], oldest_version: int) -> TrainSample | str:
+def _sample(
+    candidate: Candidate, stored: list[StoredSegment], rewards: list[Reward], oldest_version: int, abstained: Set[str]
+) -> TrainSample | str:
     reward = effective_reward(rewards)
     if reward is None:
         return "no_reward"
-    trainable = [item for item in stored if item.segment.trainable]
-    fresh = [item for item in trainable if item.oldest_version >= oldest_version]
+    own = _own_rewards(stored, rewards)
+    against = {item.segment.key: _against(item, oldest_version, abstained, own) for item in stored}
+    fresh = [item for item in stored if against[item.segment.key] is None]
     if not fresh:
-        return "stale" if trainable else "not_eligible"
+        return max(Counter(filter(None, against.values())).items(), key=_most_telling)[0] if against else "not_eligible"
     temperature = fresh[0].temperature
-    kept = {item.segment.key for item in fresh if item.temperature == temperature}
-    sequences = build_sequences([_only(item.segment, kept) for item in stored], _turn_rewards(rewards))
+    against |= {item.segment.key: "other_temperature" for item in fresh if item.temperature != temperature}
+    marked = [replace(item.segment, trainable=against[item.segment.key] is None) for item in stored]
+    sequences = build_sequences(marked, own)
     if not any(sequence.mask().any() for sequence in sequences):
         return "nothing_to_train"
     return TrainSample(
@@ -57,15 +65,34 @@ def _sample(candidate: Candidate, stored: list[StoredSegment], rewards: list[Rew
         rewards=rewards,
         sequences=sequences,
         tokenizer=fresh[0].tokenizer,
+        left_out=dict(Counter(reason for reason in against.values() if reason is not None)),
     )
 
 
-def _only(segment: Segment, kept: set[tuple[str, int]]) -> Segment:
-    return replace(segment, trainable=segment.key in kept)
+def _against(item: StoredSegment, oldest_version: int, abstained: Set[str], own: dict[Choice, float]) -> str | None:
+    """Why a choice is context only; None: it trains."""
+    if not item.segment.trainable:
+        return item.reason
+    if item.oldest_version < oldest_version:
+        return "stale"
+    if item.segment.event_id in abstained and item.segment.key not in own:
+        return "judge_abstained"
+    return None
 
 
-def _turn_rewards(rewards: list[Reward]) -> dict[str, float]:
-    """Event → the effective reward of those that target it."""
-    events = {reward.target_id for reward in rewards if reward.target_kind == "event"}
-    by_event = {event: effective_reward(r for r in rewards if r.target_id == event) for event in events}
-    return {event: value for event, value in by_event.items() if value is not None}
+def _most_telling(reason: tuple[str, int]) -> tuple[bool, int]:
+    """Of a trajectory without anything to train on: what stands against its eligible choices, then the commonest reason."""
+    return reason[0] in ("stale", "judge_abstained"), reason[1]
+
+
+def _own_rewards(stored: list[StoredSegment], rewards: list[Reward]) -> dict[Choice, float]:
+    """Choice → the effective reward of those that target it, or the call that it is a choice of."""
+    own: dict[Choice, float] = {}
+    targeted = {reward.target_id for reward in rewards if reward.target_kind in ("event", "turn")}
+    for item in stored:
+        event_id, choice = item.segment.key
+        names = targeted & {event_id, turn_id(event_id, choice)}
+        value = effective_reward(r for r in rewards if r.target_id in names) if names else None
+        if value is not None:
+            own[item.segment.key] = value
+    return own

@@ -13,7 +13,7 @@ from dataproxy.store.schema import agent, conversation_end, event, session, tena
 
 _END = ("digest", "event_id", "choice", "session_id", "trajectory_id", "num_extended")
 _TRAJECTORY = (
-    *("trajectory_id", "session_id", "last_us", "num_events", "num_rewards"),
+    *("trajectory_id", "session_id", "last_us", "num_events", "ended"),
     *("closed", "num_eligible", "last_version", "newest_version"),
 )
 _SEGMENT = ("trajectory_id", "event_id", "choice", "num_prompt", "num_output", "full_digest")
@@ -109,7 +109,7 @@ class ConversationIndex:
             parent.num_extended += 1
             self._extended[owner, parent.event_id, parent.choice] = parent.num_extended
         if placement.opens_trajectory:
-            self._trajectories[owner, trajectory_id] = Trajectory(trajectory_id, placement.session_id, call.ended_us, 0, 0, False)
+            self._trajectories[owner, trajectory_id] = Trajectory(trajectory_id, placement.session_id, call.ended_us, 0, False, False)
         row = self._trajectories[owner, trajectory_id]
         row.num_events += 1
         row.num_eligible += call.num_eligible

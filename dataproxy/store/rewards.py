@@ -7,9 +7,10 @@ from typing import cast
 import msgspec
 from sqlalchemy import Connection, Row, select, update
 
+from atdp.ids import new_event_id
 from atdp.rewards import Reward, Source, TargetKind
 from dataproxy.ledger.rows import append_rows
-from dataproxy.store.schema import reward, trajectory
+from dataproxy.store.schema import agent, reward, trajectory
 
 
 class RewardRow(msgspec.Struct, frozen=True):
@@ -32,14 +33,41 @@ class RewardRow(msgspec.Struct, frozen=True):
     received_us: int
 
 
+BUILT_IN = "source:"
+"""Rewards that come by an agent's rule, not from a caller, carry this and the rule's name as their ``key_id``."""
+
+
+def given_by_rule(
+    tenant: str, target: tuple[str, str, str], name: str, value: float, source: str, now_us: int, why: str, key: str | None = None
+) -> RewardRow:
+    """A reward that an agent's rule gives to ``target`` (kind, id, trajectory); once, where ``key`` names the occasion."""
+    kind, target_id, trajectory_id = target
+    words = {"name": name, "value": value, "label": None, "correction": None, "source": source, "explanation": why}
+    where = {"target_kind": kind, "target_id": target_id, "trajectory_id": trajectory_id}
+    occasion = f"{BUILT_IN}{name}:{key or target_id}"
+    ids = {"reward_id": f"rw-{new_event_id()}", "idempotency_key": occasion, "supersedes": None, "key_id": f"{BUILT_IN}{name}"}
+    return msgspec.convert({"tenant": tenant, **ids, **where, **words, "received_us": now_us}, RewardRow)
+
+
 def insert_reward(connection: Connection, row: RewardRow) -> None:
-    """Store ``row``; a value opens its trajectory for training."""
+    """Store ``row``; a value opens its trajectory for training, and ends it where the agent's rule takes it for the last word."""
     stored = msgspec.structs.asdict(row)
     connection.execute(reward.insert().values(stored))
     append_rows(connection, reward, [stored])
     if row.value is not None:
         where = (trajectory.c.tenant == row.tenant, trajectory.c.trajectory_id == row.trajectory_id)
         connection.execute(update(trajectory).where(*where).values(num_rewards=trajectory.c.num_rewards + 1))
+        if _is_terminal(connection, row):
+            connection.execute(update(trajectory).where(*where).values(ended=True))
+
+
+def _is_terminal(connection: Connection, row: RewardRow) -> bool:
+    """By name where the agent has one for it; else whatever a caller gives, built-in sources speak of single turns."""
+    same = (agent.c.tenant == trajectory.c.tenant) & (agent.c.agent == trajectory.c.agent)
+    query = select(agent.c.terminal).select_from(trajectory.join(agent, same))
+    where = (trajectory.c.tenant == row.tenant, trajectory.c.trajectory_id == row.trajectory_id)
+    terminal = connection.execute(query.where(*where)).scalar()
+    return row.name == terminal if terminal is not None else not row.key_id.startswith(BUILT_IN)
 
 
 def find_by_idempotency(connection: Connection, tenant: str, key: str) -> RewardRow | None:

@@ -10,17 +10,21 @@ from sqlalchemy import Connection, Row, select
 from atdp.events import TokenRecord
 from dataproxy.assemble.sequences import Segment
 from dataproxy.store.compression import decompress
-from dataproxy.store.schema import eligibility, token_segment
+from dataproxy.store.schema import conversation_end, eligibility, token_segment
 
 
 @dataclass(slots=True, frozen=True)
 class StoredSegment:
-    """A segment and what a lease must know of it. ``oldest_version`` is the least index among its tokens."""
+    """A segment and what a lease must know of it. ``oldest_version`` is the least index among its tokens.
+
+    ``reason`` is admission's: "eligible", or why not.
+    """
 
     segment: Segment
     temperature: float
     tokenizer: str
     oldest_version: int
+    reason: str
 
 
 def segments_of(connection: Connection, tenant: str, trajectory_ids: Sequence[str]) -> dict[str, list[StoredSegment]]:
@@ -28,9 +32,12 @@ def segments_of(connection: Connection, tenant: str, trajectory_ids: Sequence[st
     found: dict[str, list[StoredSegment]] = defaultdict(list)
     same = (eligibility.c.tenant == token_segment.c.tenant) & (eligibility.c.event_id == token_segment.c.event_id)
     joined = token_segment.outerjoin(eligibility, same & (eligibility.c.choice == token_segment.c.choice))
+    same = (conversation_end.c.tenant == token_segment.c.tenant) & (conversation_end.c.event_id == token_segment.c.event_id)
+    joined = joined.outerjoin(conversation_end, same & (conversation_end.c.choice == token_segment.c.choice))
     for start in range(0, len(trajectory_ids), 200):
         chunk = trajectory_ids[start : start + 200]
-        query = select(token_segment, eligibility.c.eligible).select_from(joined)
+        query = select(token_segment, eligibility.c.eligible, eligibility.c.reason, conversation_end.c.num_extended)
+        query = query.select_from(joined)
         query = query.where(token_segment.c.tenant == tenant, token_segment.c.trajectory_id.in_(chunk))
         for row in connection.execute(query.order_by(token_segment.c.event_id, token_segment.c.choice)):
             found[row.trajectory_id].append(_segment(row))
@@ -69,5 +76,8 @@ def _segment(row: Row[tuple[object, ...]]) -> StoredSegment:
         versions=versions,
         prompt_altered=np.frombuffer(decompress(row.prompt_altered), np.uint8),
         output_altered=np.frombuffer(decompress(row.output_altered), np.uint8),
+        truncated=row.finish_reason == "length",
+        extended=bool(row.num_extended),
     )
-    return StoredSegment(segment, row.temperature, row.tokenizer, int(versions.min(initial=1 << 30)))
+    oldest = int(versions.min(initial=1 << 30))
+    return StoredSegment(segment, row.temperature, row.tokenizer, oldest, row.reason or "not_eligible")

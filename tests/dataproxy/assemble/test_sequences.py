@@ -112,7 +112,7 @@ def test_every_trainable_call_is_trained_once_in_the_context_it_was_sampled_in(c
 def test_a_conversation_that_joins_is_one_row_with_a_turn_each() -> None:
     first = segment("e1", (1, 2), (3, 4))
     second = segment("e2", (1, 2, 3, 4, 5), (6,), parent="e1")
-    (row,) = build_sequences([first, second], {"e2": 0.5})
+    (row,) = build_sequences([first, second], {("e2", 0): 0.5})
     assert row.ids().tolist() == [1, 2, 3, 4, 5, 6] and row.mask().tolist() == [False, False, True, True, False, True]
     assert row.behaviour_logprobs().tolist() == [0, 0, -1, -2, 0, -1] and row.version_indices().tolist() == [-1, -1, 1, 1, -1, 2]
     assert [(turn.event_id, turn.reward) for turn in row.turns] == [("e1", None), ("e2", 0.5)]
