@@ -20,6 +20,9 @@ _BASE64 = re.compile(rb"[A-Za-z0-9+/_\-]{24,}={0,2}")
 _NUMBERS = re.compile(rb"[0-9]{1,6}(?:,\s?[0-9]{1,6}){7,}")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _LEAST_RUN = 4
+_STEP = 4096
+_HEAD = 18
+"""The most bytes that the head of a zstd frame has (RFC 8878, 3.1.1.1)."""
 
 
 def readings(data: bytes, tokens: TokenBytes | None, depth: int = _DEPTH) -> Iterator[tuple[str, bytes]]:
@@ -47,25 +50,37 @@ def packed(pieces: Iterable[bytes]) -> bytes:
 
 def _unzstd_all(data: bytes) -> Iterator[bytes]:
     """Every zstd frame that begins anywhere in ``data``."""
-    return (_unzstd(data[match.start() :]) for match in _ZSTD.finditer(data))
+    view = memoryview(data)  # without copies: a database holds a frame in every row
+    return (_unzstd(view[match.start() :]) for match in _ZSTD.finditer(data))
 
 
 def _inflate_all(data: bytes) -> Iterator[bytes]:
     """Every zlib or gzip stream that begins anywhere in ``data``."""
+    view = memoryview(data)
     for match in _ZLIB.finditer(data):
         try:
-            yield zlib.decompressobj(wbits=47).decompress(data[match.start() :], _MOST_BYTES)
+            yield _inflate(view[match.start() :])
         except zlib.error:
             continue
 
 
-def _unzstd(data: bytes) -> bytes:
+def _inflate(data: memoryview) -> bytes:
+    reader, pieces, size = zlib.decompressobj(wbits=47), list[bytes](), 0
+    for at in range(0, len(data), _STEP):
+        pieces.append(reader.decompress(data[at : at + _STEP]))
+        size += len(pieces[-1])
+        if reader.eof or size > _MOST_BYTES:
+            break
+    return b"".join(pieces)
+
+
+def _unzstd(data: memoryview) -> bytes:
     """What can be read of the frame at the start of ``data``, in small steps so that a torn frame gives its beginning."""
     pieces: list[bytes] = []
     try:
-        reader = decompressor_of(data).decompressobj()
-        for at in range(0, len(data), 4096):
-            pieces.append(reader.decompress(data[at : at + 4096]))
+        reader = decompressor_of(bytes(data[:_HEAD])).decompressobj()
+        for at in range(0, len(data), _STEP):
+            pieces.append(reader.decompress(data[at : at + _STEP]))
             if reader.eof:
                 break
     except (zstandard.ZstdError, FileNotFoundError):  # no frame, or one with a dictionary of somebody else
