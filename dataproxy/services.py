@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from dataproxy.admit import AdmissionPolicy
 from dataproxy.digests import KeyedDigests, tenant_key
@@ -16,10 +17,15 @@ from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.notes import NoteSigner
 from dataproxy.redact import Redactor as PatternRedactor
 from dataproxy.redact import TokenBytes
+from dataproxy.redact.policy import RedactionPolicy
 from dataproxy.settings import Settings
 from dataproxy.store.database import Database
 from dataproxy.store.keys import KeyBook, register_internal
 from dataproxy.store.postgres import PostgresUrls
+from dataproxy.store.redaction import current_policy
+
+PolicyOf: TypeAlias = Callable[[str], tuple[int, RedactionPolicy]]
+_POLICY_S = 2.0
 
 
 def clock_us() -> int:
@@ -28,19 +34,42 @@ def clock_us() -> int:
 
 
 class TenantRedactors:
-    """One redactor a tenant, made when first asked for."""
+    """One redactor a tenant, made when first asked for, and anew when its policy is another. Any thread."""
 
-    def __init__(self, secret: bytes, mask_id: int, tokens: TokenBytes | None) -> None:
+    def __init__(self, secret: bytes, mask_id: int, tokens: TokenBytes | None, policy_of: PolicyOf | None = None) -> None:
+        """``policy_of`` gives the number and the policy of a tenant; without it there are the built-in rules alone."""
         self._secret = secret
         self._mask_id = mask_id
         self._tokens = tokens
-        self._made: dict[str, Redactor] = {}
+        self._policy_of = policy_of or (lambda tenant: (0, RedactionPolicy()))
+        self._made: dict[str, tuple[int, float, Redactor]] = {}
 
     def of(self, tenant: str) -> Redactor:
-        """The redactor under ``tenant``'s key."""
-        if tenant not in self._made:
-            self._made[tenant] = PatternRedactor(tenant_key(self._secret, tenant), self._mask_id, self._tokens)
-        return self._made[tenant]
+        """The redactor under ``tenant``'s key and policy; a policy set elsewhere is noticed within seconds.
+
+        Raises:
+            InvalidPolicy: the policy cannot be used here: its models are not installed.
+        """
+        known, now_s = self._made.get(tenant), time.monotonic()
+        if known is not None and now_s < known[1]:
+            return known[2]
+        number, policy = self._policy_of(tenant)
+        redactor = known[2] if known is not None and known[0] == number else self.make(tenant, number, policy)
+        self._made[tenant] = number, now_s + _POLICY_S, redactor
+        return redactor
+
+    def make(self, tenant: str, number: int, policy: RedactionPolicy) -> Redactor:
+        """A redactor under ``policy``, for trying it out as well.
+
+        Raises:
+            InvalidPolicy: the policy cannot be used.
+        """
+        key = tenant_key(self._secret, tenant)
+        return PatternRedactor(key, self._mask_id, self._tokens, policy=policy, number=number)
+
+    def forget(self, tenant: str) -> None:
+        """Look at the tenant's policy again at the next call."""
+        self._made.pop(tenant, None)
 
 
 @dataclass(slots=True, frozen=True)
@@ -63,6 +92,21 @@ class Services:
         """The keyed digests of ``tenant``."""
         return KeyedDigests(tenant_key(self.tenant_secret, tenant))
 
+    def renew(self, tenant: str) -> None:
+        """Take up ``tenant``'s redaction policy at the next call: it was set just now."""
+        if isinstance(self.redactors, TenantRedactors):
+            self.redactors.forget(tenant)
+
+
+def policies_in(database: Database) -> PolicyOf:
+    """What the tenants of ``database`` say about redaction."""
+
+    def policy_of(tenant: str) -> tuple[int, RedactionPolicy]:
+        with database.read() as connection:
+            return current_policy(connection, tenant)
+
+    return policy_of
+
 
 def build_services(
     settings: Settings,
@@ -82,9 +126,9 @@ def build_services(
     (data_dir / "journal" / "keys").mkdir(parents=True, exist_ok=True, mode=0o700)
     tokens = TokenBytes.from_file(settings.tokenizer_path.expanduser()) if settings.tokenizer_path else None
     secret = files.tenant_secret()
-    redactors = redactors or TenantRedactors(secret, settings.mask_id, tokens)
     urls = PostgresUrls(settings.database_url, settings.database_owner_url) if settings.database_url is not None else None
     database = database or Database(urls or data_dir / "store" / "headrace.db")
+    redactors = redactors or TenantRedactors(secret, settings.mask_id, tokens, policies_in(database))
     keys = KeyBook()
     with database.write() as connection:
         register_internal(connection, {role: files.api_key(role) for role in INTERNAL_KEYS}, now_us())

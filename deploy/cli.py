@@ -4,7 +4,22 @@ import sys
 
 import typer
 
-from deploy.commands import audit, consent, demo, export, feedback, keys, recording, rollback, status, tenant, up, versions
+from deploy.commands import (
+    audit,
+    consent,
+    demo,
+    export,
+    feedback,
+    keys,
+    recording,
+    redaction,
+    rollback,
+    status,
+    tenant,
+    train,
+    up,
+    versions,
+)
 
 _HELP = """An OpenAI-compatible gateway that turns live agent traffic into governed online reinforcement learning.
 
@@ -19,10 +34,12 @@ app.command("status")(status.status)
 app.add_typer(keys.app, name="keys")
 app.add_typer(consent.app, name="consent")
 app.add_typer(recording.app, name="recording")
+app.add_typer(redaction.app, name="redaction")
 app.command("feedback")(feedback.feedback)
 app.command("export")(export.export)
-app.command("versions")(versions.versions)
+app.add_typer(versions.app, name="versions")
 app.command("rollback")(rollback.rollback)
+app.command("train")(train.train)
 app.add_typer(audit.app, name="audit")
 app.add_typer(tenant.app, name="tenant")
 

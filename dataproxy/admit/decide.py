@@ -36,7 +36,8 @@ _ALL_TOKENS = 1 << 20
 class Sample:
     """One choice as admission sees it: logprobs [N] float32, versions [N] int32.
 
-    ``num_altered`` of ``num_tokens`` ids (prompt included) were overwritten by redaction; ``secret``: the answer held a secret.
+    ``num_altered`` of ``num_tokens`` ids (prompt included) were overwritten by redaction; ``secret``: the answer held a secret;
+    ``dropped``: the exchange held a kind of value that the tenant's redaction policy never lets train.
     """
 
     finish_reason: str | None
@@ -47,6 +48,7 @@ class Sample:
     num_altered: int
     num_tokens: int
     secret: bool
+    dropped: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,7 +94,9 @@ def _against_sample(policy: AdmissionPolicy, sample: Sample) -> str | None:
         return "unknown_version"
     if sample.num_altered > policy.max_altered * sample.num_tokens:
         return "altered"
-    return "secret_in_answer" if sample.secret else None
+    if sample.secret:
+        return "secret_in_answer"
+    return "dropped_kind" if sample.dropped else None
 
 
 def inexact_setting(sampling: Mapping[str, Setting]) -> str | None:

@@ -15,9 +15,11 @@ from dataproxy.api import (
     otlp_routes,
     reading_routes,
     recording_routes,
+    redaction_routes,
     retain_routes,
     tenant_routes,
     training_routes,
+    trajectory_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
@@ -52,7 +54,9 @@ def create_app(services: Services) -> FastAPI:
         events_routes,
         export_routes,
         otlp_routes,
+        redaction_routes,
         tenant_routes,
+        trajectory_routes,
     ):
         app.include_router(routes.router)
     for kind, (status, code) in _STATUS.items():

@@ -24,6 +24,10 @@ from dataproxy.client.types import (
     LeaseRequest,
     NewKey,
     RecordingPolicy,
+    RedactionSet,
+    RedactionShown,
+    RedactionTest,
+    RedactionTried,
     Status,
     TrajectoryDetail,
     VersionRewards,
@@ -85,6 +89,18 @@ class DataProxyClient:
     async def limit_key(self, key_id: str, limits: KeyLimits) -> KeyInfo:
         """Replace what a key may use."""
         return await self._send(calls.limit_key(key_id, limits))
+
+    async def set_redaction(self, policy: RedactionSet) -> RedactionShown:
+        """Put a redaction policy on record; it holds for what is drained from now on."""
+        return await self._send(calls.set_redaction(policy))
+
+    async def get_redaction(self, tenant: str = "") -> RedactionShown:
+        """The tenant's redaction policy; exact values that may stay are digests in it."""
+        return await self._send(calls.get_redaction(tenant))
+
+    async def test_redaction(self, test: RedactionTest) -> RedactionTried:
+        """What redaction makes of a text. Nothing is stored."""
+        return await self._send(calls.test_redaction(test))
 
     async def set_consent(self, consent: Consent) -> Consent:
         """Put a consent on record; ``created_us`` is the data proxy's."""

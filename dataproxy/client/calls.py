@@ -24,6 +24,10 @@ from dataproxy.client.types import (
     LeaseRequest,
     NewKey,
     RecordingPolicy,
+    RedactionSet,
+    RedactionShown,
+    RedactionTest,
+    RedactionTried,
     Status,
     TrajectoryDetail,
     VersionRewards,
@@ -103,6 +107,18 @@ def revoke_key(key_id: str) -> Call[None]:
 
 def limit_key(key_id: str, limits: KeyLimits) -> Call[KeyInfo]:
     return Call("PUT", f"/v1/keys/{key_id}/limits", _json(KeyInfo), _encode(limits))
+
+
+def set_redaction(policy: RedactionSet) -> Call[RedactionShown]:
+    return Call("PUT", "/v1/redaction", _json(RedactionShown), _encode(policy))
+
+
+def get_redaction(tenant: str) -> Call[RedactionShown]:
+    return Call("GET", "/v1/redaction", _json(RedactionShown), params={"tenant": tenant} if tenant else None)
+
+
+def test_redaction(test: RedactionTest) -> Call[RedactionTried]:
+    return Call("POST", "/v1/redaction/test", _json(RedactionTried), _encode(test))
 
 
 def set_consent(consent: Consent, must_exist: bool = False) -> Call[Consent]:

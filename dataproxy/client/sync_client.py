@@ -30,6 +30,10 @@ from dataproxy.client.types import (
     LeaseRequest,
     NewKey,
     RecordingPolicy,
+    RedactionSet,
+    RedactionShown,
+    RedactionTest,
+    RedactionTried,
     Status,
     TenantImported,
     TrajectoryDetail,
@@ -111,6 +115,18 @@ class SyncDataProxyClient:
     def limit_key(self, key_id: str, limits: KeyLimits) -> KeyInfo:
         """Replace what a key may use."""
         return self._send(calls.limit_key(key_id, limits))
+
+    def set_redaction(self, policy: RedactionSet) -> RedactionShown:
+        """Put a redaction policy on record; it holds for what is drained from now on."""
+        return self._send(calls.set_redaction(policy))
+
+    def get_redaction(self, tenant: str = "") -> RedactionShown:
+        """The tenant's redaction policy; exact values that may stay are digests in it."""
+        return self._send(calls.get_redaction(tenant))
+
+    def test_redaction(self, test: RedactionTest) -> RedactionTried:
+        """What redaction makes of a text. Nothing is stored."""
+        return self._send(calls.test_redaction(test))
 
     def set_consent(self, consent: Consent, must_exist: bool = False) -> Consent:
         """Put a consent on record; ``created_us`` is the data proxy's. ``must_exist``: refuse an unknown tenant or agent."""

@@ -134,6 +134,7 @@ def _metadata(
         "path": redacted.strings["path"],
         "key_id": raw.key_id,
         "harness": identity.harness,
+        "redaction": redacted.version,
         "request": {name: value for name, value in request.items() if name not in ("messages", "tools")},
         "headers": {name.removeprefix("header."): v for name, v in redacted.strings.items() if name.startswith("header.")},
     }

@@ -55,6 +55,10 @@ class Redactor:
         self._limit_s = limit_s
         self._lock = threading.Lock()
 
+    def digest(self, data: bytes) -> bytes:
+        """The keyed digest of ``data`` that a policy's exact values are known by."""
+        return self._detector.digest(data)
+
     def redact_exchange(self, exchange: Exchange) -> RedactedExchange:
         """``exchange`` without its personal values: same shapes, same token counts.
 

@@ -6,10 +6,28 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("up", "demo", "status", "keys", "consent", "recording", "feedback", "export", "versions", "rollback", "audit", "tenant")
+COMMANDS = (
+    "up",
+    "demo",
+    "status",
+    "keys",
+    "consent",
+    "recording",
+    "redaction",
+    "feedback",
+    "export",
+    "versions",
+    "rollback",
+    "train",
+    "audit",
+    "tenant",
+)
 SUBCOMMANDS = {
+    "versions": ("pin", "unpin", "gc", "export"),
+    "train": ("--dry-run",),
     "keys": ("create", "list", "limit", "revoke", "rotate-journal"),
     "recording": ("set", "show"),
+    "redaction": ("show", "set", "test"),
     "consent": ("grant", "revoke", "show"),
     "tenant": ("export", "import"),
     "audit": ("list", "show", "trajectory", "search-at-rest"),

@@ -9,8 +9,10 @@ from typing import Any
 NAME = "{name}"
 """Where the name of somebody else's thing goes: in a path, a query, a header, or a body."""
 
+OWN_TENANT = "acme"
+
 EVENT, COMPLETION, TRAJECTORY, SESSION = "event", "completion", "trajectory", "session"
-KEY, LEASE, BATCH, REWARD, TENANT, AGENT = "key", "lease", "batch", "reward", "tenant", "agent"
+KEY, LEASE, BATCH, REWARD, TENANT, AGENT, HOLD = "key", "lease", "batch", "reward", "tenant", "agent", "hold"
 RESPONSE = "response"
 TARGETS = (EVENT, COMPLETION, TRAJECTORY, SESSION)
 
@@ -52,6 +54,9 @@ _MANIFEST = {
     "batch_id": NAME, "lease_id": "l", "parent_version": "v000000", "version": "v000001", "created_us": 1,
     "trajectories": [], "rewards": {}, "as_of_us": 1,
 }  # fmt: skip
+_ERASURE = {"tenant": OWN_TENANT, "scope": "trajectory", "target": NAME, "reason": "asked", "dry_run": True}
+_HOLD = {"tenant": OWN_TENANT, "scope": "session", "target": NAME, "reason": "a case"}
+_RETENTION = {"tenant": OWN_TENANT, "name": "short", "days": 9, "reason": "policy", "agent": NAME}
 _GAP = {"gap_id": "g", "tenant": NAME, "agent": "triage", "key_id": "k", "reason": "r", "num_calls": 1, "first_us": 1, "last_us": 2}
 
 DATA_PROXY = (
@@ -60,6 +65,9 @@ DATA_PROXY = (
     Attempt("GET", f"/v1/events?session={NAME}", "reviewer", (SESSION,), route="/v1/events"),
     Attempt("GET", f"/v1/events?session={NAME}&kind=model_call", "agent", (SESSION,), route="/v1/events"),
     Attempt("GET", f"/v1/trajectories/{NAME}", "reviewer", (TRAJECTORY, EVENT), route="/v1/trajectories/{trajectory_id}"),
+    Attempt("GET", f'/v1/trajectories?query={{"session":"{NAME}"}}', "reviewer", (SESSION,), route="/v1/trajectories"),
+    Attempt("GET", f'/v1/trajectories?query={{"text":"{NAME}"}}', "admin", (TRAJECTORY,), route="/v1/trajectories"),
+    Attempt("GET", "/v1/quarantine", "reviewer"),
     Attempt("GET", f"/v1/export/events?session={NAME}", "reviewer", (SESSION,), route="/v1/export/events"),
     Attempt("GET", f"/v1/export/events?agent={NAME}", "admin", (AGENT,), route="/v1/export/events"),
     Attempt("GET", f"/v1/export/trajectories?session={NAME}", "agent", (SESSION,), route="/v1/export/trajectories"),
@@ -86,6 +94,24 @@ DATA_PROXY = (
     Attempt("GET", "/v1/versions/v000000", "trainer", route="/v1/versions/{name}"),
     Attempt("POST", "/v1/versions", "trainer", (), _VERSION),
     Attempt("GET", "/v1/status", "admin"),
+    Attempt("GET", "/v1/audit/verify", "reviewer"),
+    Attempt("GET", f"/v1/audit/log?target={NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/audit/log"),
+    Attempt("GET", f"/v1/audit/log?reader={NAME}", "reviewer", (KEY,), route="/v1/audit/log"),
+    Attempt("GET", f"/v1/audit/search?text={NAME}", "reviewer", (AGENT,), route="/v1/audit/search"),
+    Attempt("GET", f"/v1/audit/search?text=more&session={NAME}", "reviewer", (SESSION,), route="/v1/audit/search"),
+    Attempt("GET", f"/v1/audit/export?tenant={NAME}", "reviewer", (TENANT,), route="/v1/audit/export"),
+    Attempt("POST", "/v1/erasure", "admin", (TRAJECTORY,), _ERASURE),
+    Attempt("POST", "/v1/erasure", "admin", (SESSION,), _ERASURE | {"scope": "session", "dry_run": False}),
+    Attempt("POST", "/v1/erasure", "admin", (TENANT,), _ERASURE | {"tenant": NAME, "target": "x"}),
+    Attempt("GET", "/v1/holds?released=true", "reviewer", route="/v1/holds"),
+    Attempt("POST", "/v1/holds", "reviewer", (SESSION,), _HOLD),
+    Attempt("POST", "/v1/holds", "admin", (TRAJECTORY,), _HOLD | {"scope": "trajectory"}),
+    Attempt("POST", "/v1/holds", "admin", (AGENT,), _HOLD | {"scope": "agent"}),
+    Attempt("POST", "/v1/holds", "admin", (TENANT,), _HOLD | {"tenant": NAME, "scope": "tenant", "target": ""}),
+    Attempt("POST", f"/v1/holds/{NAME}/release", "admin", (HOLD,), {"reason": "over"}, route="/v1/holds/{hold_id}/release"),
+    Attempt("GET", "/v1/retention", "reviewer"),
+    Attempt("POST", "/v1/retention", "admin", (AGENT,), _RETENTION),
+    Attempt("POST", "/v1/retention", "admin", (TENANT,), _RETENTION | {"tenant": NAME, "agent": ""}),
     Attempt("GET", f"/v1/tenants/{NAME}/export", "admin", (TENANT,), route="/v1/tenants/{tenant}/export"),
     Attempt("POST", "/v1/tenants/import", "admin", (), {"no": "tar"}),
     Attempt("GET", "/v1/keys", "admin"),
@@ -97,6 +123,9 @@ DATA_PROXY = (
     Attempt("POST", "/v1/consent", "admin", (TENANT,), {"tenant": NAME, "recording": False, "training": False, "reason": "x"}),
     Attempt("GET", "/v1/recording", "reviewer"),
     Attempt("POST", "/v1/recording", "admin", (TENANT,), {"tenant": NAME, "unrecorded": True, "reason": "x"}),
+    Attempt("GET", f"/v1/redaction?tenant={NAME}", "reviewer", (TENANT,), route="/v1/redaction"),
+    Attempt("PUT", "/v1/redaction", "admin", (TENANT,), {"tenant": NAME, "policy": {}, "reason": "x"}),
+    Attempt("POST", "/v1/redaction/test", "admin", (TENANT,), {"tenant": NAME, "text": "x"}),
     Attempt("POST", "/v1/gaps", "gateway", (TENANT,), [_GAP]),
 )
 
@@ -122,6 +151,9 @@ GATEWAY = (
     Attempt("POST", "/v1/events", "agent", (EVENT,), _event(event_id=NAME), claims=True),
     Attempt("POST", "/v1/events", "agent", (EVENT,), _event(parent_id=NAME)),
     Attempt("POST", "/v1/traces", "agent", (TENANT,), _spans("tenant")),
+    Attempt("POST", f"/mcp/{NAME}", "agent", (AGENT,), {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, route="/mcp/{name}"),
+    Attempt("GET", f"/mcp/{NAME}", "agent", (AGENT,), route="/mcp/{name}"),
+    Attempt("DELETE", f"/mcp/{NAME}", "agent", (AGENT,), route="/mcp/{name}"),
     Attempt("GET", "/v1/workers", "admin"),
     Attempt("POST", "/v1/workers", "admin", (), _WORKER),
     Attempt("DELETE", "/v1/workers/w1", "admin", route="/v1/workers/{worker_id}"),
