@@ -144,6 +144,7 @@ def _answers(connection: Connection, owner: str, event_id: str, in_batch: Stored
 def _made(item: Brought, result: ToolResult, event_id: str, name: str, arguments: str) -> StoredEvent:
     """The result is the message that the model was shown: it stands in ``o``, once in the store, as every message does."""
     brought_by = item.event.event
+    error = result.error()
     made = Event(
         event_id=event_id,
         tenant=brought_by.tenant,
@@ -155,7 +156,7 @@ def _made(item: Brought, result: ToolResult, event_id: str, name: str, arguments
         boundary="messages",
         o={"messages": [result.content.digest.hex()]},
         a={"name": name, "call_id": result.call_id, "arguments": arguments},
-        y={"is_error": bool(result.error)} | ({"error": {"type": result.error}} if result.error else {}),
+        y={"is_error": bool(error)} | ({"error": {"type": error}} if error else {}),
         m={"brought_by": brought_by.event_id},
     )
     return StoredEvent(event=made, contents=[result.content])

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -25,8 +26,7 @@ class ToolResult:
     """One result. ``key`` says which call of its session it is, however often the history is sent again.
 
     ``name`` and ``arguments`` (the model's text, redacted) are "" where the call itself was not sent back. ``is_latest``: it
-    answers the last turn of the assistant, or the call lies with the engine. ``error``: "reported" where the agent says that the
-    tool failed, "in_result" where its text does, else "".
+    answers the last turn of the assistant, or the call lies with the engine.
     """
 
     key: bytes
@@ -35,7 +35,13 @@ class ToolResult:
     arguments: str
     content: Content
     is_latest: bool
-    error: str
+
+    def error(self) -> str:
+        """Who says that the tool failed: the agent ("reported"), the result's text ("in_result"), or nobody ("").
+
+        Dialects without a mark for failure leave it to the text: a traceback, ``Error: …``, or JSON with an ``error``.
+        """
+        return _error(msgspec.json.decode(self.content.data, type=dict))
 
 
 def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredEvent, digests: KeyedDigests) -> list[ToolResult]:
@@ -44,22 +50,26 @@ def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredE
     The key is a keyed digest of what was said in the clear: surrogates may be numbered anew as a history grows.
     """
     raw, clean = parsed.request.get("messages"), redacted_messages
-    if not isinstance(raw, list) or not isinstance(clean, list) or not any(_is_result(message) for message in raw):
+    if not isinstance(raw, list) or not isinstance(clean, list):
+        return []
+    roles = [message.get("role") if isinstance(message, dict) else None for message in raw]
+    if "tool" not in roles:
         return []
     contents = {part.digest.hex(): part for part in stored.contents}
     names: Sequence[str] = stored.event.o["messages"]
-    last_turn = max((i for i, message in enumerate(raw) if _role(message) == "assistant"), default=-1)
+    last_turn = max((i for i, role in enumerate(roles) if role == "assistant"), default=-1)
     calls: dict[str, tuple[Any, Any]] = {}
     seen: Counter[bytes] = Counter()
     found = []
-    for i, message in enumerate(raw):
-        for of_raw, of_clean in zip(_calls(message), _calls(clean[i]), strict=False):
-            calls[str(of_raw.get("id"))] = (of_raw.get("function"), of_clean.get("function"))
-        if not _is_result(message):
+    for i, role in enumerate(roles):
+        if role == "assistant":
+            for of_raw, of_clean in zip(_calls(raw[i]), _calls(clean[i]), strict=False):
+                calls[str(of_raw.get("id"))] = (of_raw.get("function"), of_clean.get("function"))
+        if role != "tool" or not raw[i].get("tool_call_id"):
             continue
-        call_id = str(message["tool_call_id"])
+        call_id = str(raw[i]["tool_call_id"])
         said, shown = calls.get(call_id, (None, None))
-        same = _encoder.encode([call_id, _of(said, "name"), _arguments(said)])
+        same = _same(call_id, _of(said, "name"), _of(said, "arguments"))
         key = digests.of(b"tool-call", same + b"%d" % seen[same])
         seen[same] += 1
         found.append(
@@ -70,18 +80,9 @@ def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredE
                 arguments=_of(shown, "arguments"),
                 content=contents[names[i]],
                 is_latest=i > last_turn,
-                error=_error(message),
             )
         )
     return found
-
-
-def _role(message: Any) -> Any:
-    return message.get("role") if isinstance(message, dict) else None
-
-
-def _is_result(message: Any) -> bool:
-    return _role(message) == "tool" and bool(message.get("tool_call_id"))
 
 
 def _calls(message: Any) -> list[dict[str, Any]]:
@@ -94,16 +95,16 @@ def _of(function: Any, name: str) -> str:
     return value if isinstance(value, str) else "" if value is None else msgspec.json.encode(value).decode()
 
 
-def _arguments(function: Any) -> Any:
-    """Arguments as JSON, so that an agent may write them in another way; as text where they are none."""
-    text = _of(function, "arguments")
+@lru_cache(maxsize=4096)
+def _same(call_id: str, name: str, arguments: str) -> bytes:
+    """Equal for a call however its arguments are written; remembered, for a history comes again every turn."""
+    value: Any = arguments
     with suppress(msgspec.DecodeError, RecursionError):
-        return msgspec.json.decode(text)
-    return text
+        value = msgspec.json.decode(arguments)
+    return _encoder.encode([call_id, name, value])
 
 
 def _error(message: dict[str, Any]) -> str:
-    """Dialects without a mark for failure leave it to the text: a traceback, ``Error: …``, or JSON with an ``error``."""
     if message.get("is_error"):
         return "reported"
     content = message.get("content")
