@@ -134,7 +134,7 @@ class Coordinator:
                 created_us=now_us,
                 trajectories=trained,
                 rewards={sample.trajectory_id: sample.reward for sample in batch.samples},
-                as_of_us=now_us,
+                as_of_us=lease.as_of_us,
                 left_out=batch.left_out,
                 config=provenance.config(self._settings),
             )

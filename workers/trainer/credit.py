@@ -1,7 +1,8 @@
 """Credit: what each turn of a trajectory has to answer for.
 
-A reward given to a completion belongs to its turn; one given to the session or the trajectory, or to a call that is not trained
-on, comes at the end. From these the return of a turn is, by the agent's setting:
+A reward given to a call belongs to its turn, or to the turn of each of its choices; one given to a choice to that alone. One given
+to the session or the trajectory, or to what is not trained on, comes at the end. From these the return of a turn is, by the
+agent's setting:
 
     trajectory   everything, whenever it came: all turns of a trajectory are one action
     turns        Σ γ^(distance) · reward of the turn itself and of the turns that follow it
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from atdp.rewards import effective_reward
+from atdp.rewards import effective_reward, turn_id
 from atdp.samples import TokenSequence, TrainSample, TurnSpan
 
 CreditRule = Literal["trajectory", "turns", "terminal", "both"]
@@ -56,12 +57,12 @@ def returns(sample: TrainSample, rule: CreditRule, discount: float) -> PerTurn:
     if rule == "trajectory":
         return PerTurn(sample.reward)
     places = _places(sample)
-    own = {turn.event_id: turn.reward for _, turn in places if turn.reward is not None}
-    late = effective_reward(r for r in sample.rewards if r.target_kind != "event" or r.target_id not in own)
+    own = _own_rewards(sample, places)
+    late = effective_reward(reward for reward in sample.rewards if reward.target_id not in own)
     end = sample.reward if rule == "terminal" else late if rule == "both" else None
     found = {}
     for place in places:
-        parts = [] if rule == "terminal" else _following(place, places, discount)
+        parts = [] if rule == "terminal" else _following(place, places, own, discount)
         if end is not None:
             parts.append(end * discount ** _to_the_end(place, places))
         if parts:
@@ -87,6 +88,18 @@ def _places(sample: TrainSample) -> list[Place]:
     return list(found.values())
 
 
+def _own_rewards(sample: TrainSample, places: list[Place]) -> dict[str, float]:
+    """The effective reward of each call and choice that has a turn here."""
+    targets = {name for _, turn in places for name in _targets(turn)}
+    given = targets & {reward.target_id for reward in sample.rewards if reward.target_kind in ("event", "turn")}
+    values = {name: effective_reward(reward for reward in sample.rewards if reward.target_id == name) for name in given}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _targets(turn: TurnSpan) -> tuple[str, str]:
+    return turn.event_id, turn_id(turn.event_id, turn.choice)
+
+
 def _distance(before: Place, after: Place, places: list[Place]) -> int | None:
     """Turns from one to the other along a branch, 0 for itself; None where `after` does not follow."""
     (left, start), (right, end) = before, after
@@ -103,14 +116,15 @@ def _between(place: Place, before: Place, after: Place) -> bool:
     return inside and sequence.token_ids[: 4 * turn.end] == right.token_ids[: 4 * turn.end]
 
 
-def _following(place: Place, places: list[Place], discount: float) -> list[float]:
-    """Discounted rewards of a turn and those after it; a call of several choices is rewarded once."""
-    nearest: dict[str, tuple[int, float]] = {}
+def _following(place: Place, places: list[Place], own: Mapping[str, float], discount: float) -> list[float]:
+    """Discounted rewards of a turn and those after it; the reward of a call with several choices counts once."""
+    nearest: dict[str, int] = {}
     for other in places:
-        distance, turn = _distance(place, other, places), other[1]
-        if distance is not None and turn.reward is not None:
-            nearest[turn.event_id] = min(nearest.get(turn.event_id, (distance, turn.reward)), (distance, turn.reward))
-    return [reward * discount**distance for distance, reward in nearest.values()]
+        distance = _distance(place, other, places)
+        if distance is not None:
+            for name in own.keys() & set(_targets(other[1])):
+                nearest[name] = min(nearest.get(name, distance), distance)
+    return [own[name] * discount**distance for name, distance in sorted(nearest.items())]
 
 
 def _to_the_end(place: Place, places: list[Place]) -> int:

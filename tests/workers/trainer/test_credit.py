@@ -1,9 +1,10 @@
 """Which rewards a turn answers for, worked out by hand."""
 
+import msgspec
 import pytest
 
 from atdp.rewards import Reward, TargetKind
-from atdp.samples import TrainSample, TurnSpan
+from atdp.samples import TokenSequence, TrainSample, TurnSpan
 from tests.workers.trainer.micro import sample, sequence
 from workers.trainer.credit import CreditRule, PerTurn, returns, score
 from workers.trainer.rows import build_rows, credited_masks
@@ -15,7 +16,7 @@ def reward(target: str, value: float, kind: TargetKind = "event") -> Reward:
 
 def three_turns(rewards: dict[str, float], end: float | None = None) -> TrainSample:
     """Turns e1, e2, e3 of two tokens each, the tokens 2-3, 5-6 and 8-9."""
-    turns = [TurnSpan(f"e{i}", 3 * i - 1, 3 * i + 1, rewards.get(f"e{i}")) for i in (1, 2, 3)]
+    turns = [TurnSpan(f"e{i}", 3 * i - 1, 3 * i + 1) for i in (1, 2, 3)]
     chain = sequence(range(10, 20), [2, 3, 5, 6, 8, 9], turns=turns)
     told = [reward(target, value) for target, value in rewards.items()]
     told += [] if end is None else [reward("s", end, "session")]
@@ -64,20 +65,24 @@ def test_turns_have_their_own_advantages_in_a_row() -> None:
     assert row.advantages[row.trained].tolist() == [6.0, 6.0, 5.0, 5.0, 3.0, 3.0]
 
 
+def branched(told: list[Reward], *chains: TokenSequence) -> TrainSample:
+    made = sample("t", chains, sum(item.value for item in told))
+    return msgspec.structs.replace(made, rewards=told)
+
+
 def test_a_shared_turn_answers_for_both_branches_and_no_branch_for_the_other() -> None:
-    start = TurnSpan("e1", 2, 4)
-    left = sequence([1, 2, 3, 4, 5, 6], [2, 3, 5], turns=[start, TurnSpan("e2", 5, 6, 1.0)])
-    right = sequence([1, 2, 3, 4, 7, 8], [5], turns=[TurnSpan("e3", 5, 6, 10.0)])
-    item = sample("t", [left, right], 11.0)
-    values = returns(item, "turns", 0.5).by_turn
+    left = sequence([1, 2, 3, 4, 5, 6], [2, 3, 5], turns=[TurnSpan("e1", 2, 4), TurnSpan("e2", 5, 6)])
+    right = sequence([1, 2, 3, 4, 7, 8], [5], turns=[TurnSpan("e3", 5, 6)])
+    values = returns(branched([reward("e2", 1.0), reward("e3", 10.0)], left, right), "turns", 0.5).by_turn
     assert values == {("e1", 0): 0.5 + 5.0, ("e2", 0): 1.0, ("e3", 0): 10.0}
 
 
-def test_choices_of_one_call_share_its_reward_once() -> None:
-    start = TurnSpan("e1", 1, 2)
-    chains = [
-        sequence([1, 2, 3, 4], [1, 3], turns=[start, TurnSpan("e2", 3, 4, 2.0)]),
-        sequence([1, 2, 3, 5], [3], turns=[TurnSpan("e2", 3, 4, 2.0, choice=1)]),
-    ]
-    values = returns(sample("t", chains, 2.0), "turns", 1.0).by_turn
-    assert values == {("e1", 0): 2.0, ("e2", 0): 2.0, ("e2", 1): 2.0}
+def test_choices_share_the_reward_of_their_call_once_and_have_their_own() -> None:
+    left = sequence([1, 2, 3, 4], [1, 3], turns=[TurnSpan("e1", 1, 2), TurnSpan("e2", 3, 4)])
+    right = sequence([1, 2, 3, 5], [3], turns=[TurnSpan("e2", 3, 4, choice=1)])
+    told = [reward("e2", 2.0), reward("e2#1", 5.0, "turn")]
+    values = returns(branched(told, left, right), "turns", 1.0).by_turn
+    assert values == {("e1", 0): 7.0, ("e2", 0): 2.0, ("e2", 1): 7.0}
+    assert returns(branched([*told, reward("e9#0", 1.0, "turn")], left, right), "both", 1.0).by_turn == {
+        ("e1", 0): 8.0, ("e2", 0): 3.0, ("e2", 1): 8.0,
+    }  # fmt: skip
