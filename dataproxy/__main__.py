@@ -21,8 +21,8 @@ from dataproxy.api.app import create_app
 from dataproxy.drain.drain import Drain
 from dataproxy.errors import DataProxyError
 from dataproxy.keyfiles import KeyFiles
-from dataproxy.ledger.keeper import Keeper
 from dataproxy.redact import RedactError
+from dataproxy.retain.keeper import Keeper
 from dataproxy.services import build_services
 from dataproxy.settings import Settings, check_environment
 
@@ -59,7 +59,7 @@ def main() -> int:
         signal.signal(number, lambda *_: stop.set())
     api = _Worker("api", lambda: server.run(sockets=[listener]), stop)
     drain = _Worker("drain", lambda: _drain(services.drain, stop_drain), stop)
-    keeper = Keeper(services.checkpoints, settings.checkpoint_leaves, settings.checkpoint_s)
+    keeper = Keeper(services, settings)
     keeping = _Worker("keeper", lambda: keeper.run(stop), stop)
     stop.wait()
     server.should_exit = True

@@ -36,7 +36,7 @@ def get_verification(services: ServicesDep, caller: Caller, purpose: Purpose) ->
     """An ``AuditProgress`` a line, and the ``AuditReport`` last."""
     require(caller, "reviewer")
     put_on_record(services, caller, [caller.tenant], "audit", "verify", purpose)
-    steps = _audit(services, scope(caller), current_scope())
+    steps = audit_steps(services, scope(caller), current_scope())
     return StreamingResponse((msgspec.json.encode(step) + b"\n" for step in steps), media_type="application/x-ndjson")
 
 
@@ -57,7 +57,7 @@ def get_access_log(
     for column, value in ((access_log.c.tenant, scope(caller)), (access_log.c.key_id, reader), (access_log.c.target, target)):
         query = query if value is None else query.where(column == value)
     with services.database.read() as connection:
-        rows = [msgspec.convert(dict(row), AccessRow) for row in connection.execute(query).mappings()]
+        rows = [AccessRow(**row) for row in connection.execute(query).mappings()]
     return json_answer(AccessPage(rows, rows[-1].event_id if len(rows) == limit else None))
 
 
@@ -116,7 +116,8 @@ def get_evidence(
     return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 
 
-def _audit(services: Services, tenant: str | None, whose: Scope) -> Iterator[AuditProgress | AuditReport]:
+def audit_steps(services: Services, tenant: str | None, whose: Scope) -> Iterator[AuditProgress | AuditReport]:
+    """The audit of ``tenant``'s log (None: of all), as it goes; the report comes last."""
     with ExitStack() as stack:
         with services.checkpoints.lock:  # so that file and snapshot are of one moment
             connection = stack.enter_context(services.database.read(whose))

@@ -16,7 +16,19 @@ from typing import Any
 from dataproxy.ledger.merkle import Frontier
 from dataproxy.ledger.rows import PLAIN
 
-ROWS = ("event", "content", "token_segment", "eligibility", "content_span", "log_leaf", "log_salt", "checkpoint", "log_head")
+ROWS = (
+    "event",
+    "content",
+    "token_segment",
+    "eligibility",
+    "content_span",
+    "log_leaf",
+    "log_salt",
+    "checkpoint",
+    "log_head",
+    "erasure",
+    "tombstone",
+)
 TABLES = (*ROWS, *PLAIN)
 """Every table that the log answers for."""
 
@@ -174,6 +186,11 @@ def _drop_row(raw: sqlite3.Connection, tenant: str, kind: str, key: str) -> None
         mine = "SELECT digest FROM content WHERE tenant = ? AND owner = ?"
         raw.execute(f"DELETE FROM content_span WHERE tenant = ? AND digest IN ({mine})", (tenant, tenant, key))
         raw.execute("DELETE FROM content WHERE tenant = ? AND owner = ?", (tenant, key))
+    elif kind == "erasure":
+        raw.execute("DELETE FROM erasure WHERE tenant = ? AND erasure_id = ?", (tenant, key))
+        raw.execute("DELETE FROM tombstone WHERE tenant = ? AND erasure_id = ?", (tenant, key))
+    elif kind == "content":
+        raw.execute("DELETE FROM content WHERE tenant = ? AND hex(digest) = ?", (tenant, key.partition("/")[0].upper()))
     else:
         columns = PLAIN[kind].key
         where = " AND ".join(f"{column} = ?" for column in columns)

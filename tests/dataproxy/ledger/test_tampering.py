@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dataproxy.client.review_types import LegalHold
+from dataproxy.retain.holds import add_hold
 from tests.dataproxy.ledger.lived_in import audited, copy, live
 from tests.dataproxy.ledger.tampering import TAMPERINGS, Copy, change, drop_tail, put_back, rewrite_file, swap_blobs
 from tests.dataproxy.proxy import Clock, Proxy
+from tests.dataproxy.retain.erasing import erased
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +35,10 @@ class Scene:
         if self._num == 0:
             self._num = 1
             await live(self.proxy, self.clock)
+            erased(self.proxy, "session", "named-other", tenant="other")
+            with self.proxy.services.database.write() as connection:
+                add_hold(connection, LegalHold("acme", "tenant", "", "case 7"), "key-9", 1)
+            self.proxy.services.checkpoints.cut()
             self.earlier, _ = copy(self.proxy, self._directory / "earlier")
             shutil.move(self.earlier.with_name("headrace.db-wal"), self.earlier.with_suffix(".wal"))
             _checkpoint(self.earlier)

@@ -6,12 +6,12 @@ import pytest
 from sqlalchemy import select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from dataproxy.client.review_types import Erasure, LegalHold
+from dataproxy.client.review_types import LegalHold
 from dataproxy.client.types import Feedback
 from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.redact.at_rest import search_at_rest
-from dataproxy.retain.erase import erase, foresee, plan_erasure
+from dataproxy.retain.erase import foresee, plan_erasure
 from dataproxy.retain.holds import add_hold, list_holds, release_hold
 from dataproxy.retain.targets import resolve
 from dataproxy.store.reading import find_event, list_events
@@ -19,6 +19,7 @@ from dataproxy.store.schema import content, erasure, event, log_salt, reward, to
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
 from tests.dataproxy.ledger.lived_in import audited, copy, live
 from tests.dataproxy.proxy import Clock, Proxy
+from tests.dataproxy.retain.erasing import erased
 
 PLANTED = "the violet umbrella of Zanzibar"
 SHARED = {"role": "system", "content": "be brief and never shout"}
@@ -42,17 +43,11 @@ async def two_people(proxy: Proxy) -> str:
     return first[0].event_id
 
 
-def erased(proxy: Proxy, scope: str, name: str, tenant: str = "acme") -> Erasure:
-    services = proxy.services
-    with services.database.read() as connection:
-        plan = plan_erasure(connection, resolve(connection, tenant, scope, name, services.digests(tenant)))
-    with services.database.write() as connection:
-        done = erase(connection, plan, "asked for it", "key-9", proxy.clock())
-    assert services.database.purge()
-    return done
+_SCOPES = [("subject", "ann@example.org")]
+_MORE = [pytest.param("session", "ann-1", marks=pytest.mark.slow), pytest.param("trajectory", None, marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize(("scope", "name"), [("subject", "ann@example.org"), ("session", "ann-1"), ("trajectory", None)])
+@pytest.mark.parametrize(("scope", "name"), [*_SCOPES, *_MORE])
 async def test_nothing_of_it_is_left_in_any_byte_and_the_log_verifies(
     proxy: Proxy, tmp_path: Path, scope: str, name: str | None
 ) -> None:

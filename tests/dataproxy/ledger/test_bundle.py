@@ -1,0 +1,72 @@
+"""Evidence: the program in it proves it with nothing of ours, and refuses it after any change."""
+
+import json
+import random
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from dataproxy.ledger.bundle import write_bundle
+from dataproxy.store.schema import event, trajectory
+from tests.dataproxy.ledger.lived_in import live
+from tests.dataproxy.proxy import Clock, Proxy
+from tests.dataproxy.retain.erasing import erased
+
+
+def unpacked(proxy: Proxy, directory: Path, trajectories: list[str] | None = None) -> Path:
+    """The bundle of acme, cut to ``trajectories``."""
+    proxy.services.checkpoints.cut()
+    verifier = proxy.services.checkpoints.signer.verifier
+    with (directory / "e.zip").open("wb") as file, proxy.services.database.read() as connection:
+        write_bundle(connection, "acme", trajectories, verifier, file)
+    with zipfile.ZipFile(directory / "e.zip") as bundle:
+        bundle.extractall(directory / "e")
+    return directory / "e"
+
+
+def check(bundle: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-I", str(bundle / "verify.py")], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+async def test_a_bundle_proves_itself_with_erased_rows_in_it(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    erased(proxy, "session", "named-acme")
+    bundle = unpacked(proxy, tmp_path)
+    done = check(bundle)
+    assert done.returncode == 0 and "(1 erased)" in done.stdout, done.stdout + done.stderr
+    assert "hello from acme" in (bundle / "events.jsonl").read_text()
+    assert "hello from other" not in "".join(path.read_text() for path in bundle.iterdir())
+    assert (bundle / "access.jsonl").read_text().count("\n") == 2  # the event and its row in the access log
+
+
+async def test_a_bundle_of_one_trajectory_holds_nothing_of_another(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    mine = proxy.rows(select(trajectory.c.trajectory_id).where(trajectory.c.session_id == "named-acme"))[0][0]
+    bundle = unpacked(proxy, tmp_path, [mine])
+    assert check(bundle).returncode == 0
+    shown = {json.loads(line)["key"] for line in (bundle / "events.jsonl").read_text().splitlines()}
+    assert shown == {row.event_id for row in proxy.rows(select(event.c.event_id).where(event.c.trajectory_id == mine))}
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
+async def test_a_bundle_that_was_changed_is_refused(proxy: Proxy, clock: Clock, tmp_path: Path, seed: int) -> None:
+    await live(proxy, clock)
+    bundle, chance = unpacked(proxy, tmp_path), random.Random(seed)
+    name = ("events.jsonl", "checkpoints.jsonl", "others.jsonl")[seed % 3]
+    lines = [json.loads(line) for line in (bundle / name).read_text().splitlines()]
+    line = chance.choice(lines)
+    if name == "checkpoints.jsonl":
+        line["note"] = line["note"].replace("\n", "1\n", 2)
+    elif seed % 2 == 0:
+        line["parts"][0]["text"] = line["parts"][0]["text"].replace("acme", "acne").replace("1", "2")
+    else:
+        line["chain"], line["erased_by"], line["parts"] = "", "nobody", []
+    (bundle / name).write_text("".join(json.dumps(one) + "\n" for one in lines))
+    done = check(bundle)
+    assert done.returncode == 1 and done.stderr.strip(), done.stdout

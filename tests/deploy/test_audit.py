@@ -1,0 +1,130 @@
+"""The reviewer's commands against a data proxy that serves: verify, log, search, export, erase, hold, retention, consent."""
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from deploy.cli import app
+from deploy.launcher.lock import InstanceLock
+from tests.dataproxy.api.served import serve
+from tests.dataproxy.ledger.lived_in import live
+from tests.dataproxy.proxy import Clock, Proxy
+
+
+class Running:
+    """A data proxy with a day behind it, and the command line pointed at it."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+
+    def __call__(self, *arguments: str, ok: bool = True) -> Result:
+        """Run ``headrace`` with the directories of this one."""
+        where = ["--data-dir", str(self.proxy.data_dir), "--config-dir", str(self.proxy.files.directory)]
+        done = CliRunner().invoke(app, [*arguments, *where])
+        assert (done.exit_code == 0) is ok, (done.output, done.exception)
+        return done
+
+    def json(self, *arguments: str) -> dict[str, object]:
+        """What it prints with --json."""
+        found: dict[str, object] = json.loads(self(*arguments, "--json").stdout)
+        return found
+
+
+@pytest.fixture
+def headrace(tmp_path: Path) -> Iterator[Running]:
+    clock = Clock()
+    proxy = Proxy(tmp_path, clock)
+    proxy.consent()
+    asyncio.run(live(proxy, clock))
+    run_dir = proxy.data_dir / "run"
+    with InstanceLock(run_dir), serve(proxy.services, run_dir / "dataproxy.sock"):
+        yield Running(proxy)
+    proxy.services.database.close()
+
+
+def test_verify_says_that_nothing_was_changed_and_then_what_was(headrace: Running) -> None:
+    assert "Verified: 3 logs" in headrace("audit", "verify").stdout
+    assert headrace.json("audit", "verify")["ok"] is True
+    with closing(sqlite3.connect(headrace.proxy.data_dir / "store" / "headrace.db")) as raw:
+        raw.execute("DROP TRIGGER reward_no_update")
+        raw.execute("UPDATE reward SET value = 2 WHERE value IS NOT NULL")
+        (reward_id,) = raw.execute("SELECT reward_id FROM reward WHERE value = 2").fetchone()
+        raw.commit()
+    done = headrace("audit", "verify", ok=False)
+    assert done.exit_code == 1 and f"reward {reward_id} of acme: the row is not what was stored" in done.stdout
+
+
+def test_verify_offline_needs_nobody_to_run(tmp_path: Path) -> None:
+    clock = Clock()
+    proxy = Proxy(tmp_path, clock)
+    proxy.consent()
+    asyncio.run(live(proxy, clock))
+    proxy.services.database.close()
+    command = [sys.executable, "-m", "deploy.cli", "audit", "verify", "--offline"]
+    where = ["--data-dir", str(proxy.data_dir), "--config-dir", str(proxy.files.directory)]
+    done = subprocess.run([*command, *where], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0 and done.stdout.startswith("verified: 3 tenants"), done.stderr
+
+
+def test_reads_are_listed_with_their_purpose(headrace: Running) -> None:
+    headrace("audit", "list", "--purpose", "quarterly review")
+    rows = headrace.json("audit", "log")["rows"]
+    assert isinstance(rows, list)
+    assert {row["purpose"] for row in rows if row["what"] == "events"} == {"quarterly review"}
+    assert rows[-1]["what"] == "access_log"
+    assert "quarterly review" in headrace("audit", "log").stdout
+
+
+def test_search_finds_text_and_says_where_to_go_on(headrace: Running) -> None:
+    found = headrace.json("audit", "search", "AND NOW", "--kind", "model_call")
+    events = found["events"]
+    assert isinstance(events, list) and {event["tenant"] for event in events} == {"acme", "other"} and found["next_after"] is None
+    assert "--after" in headrace("audit", "search", "--limit", "1").stdout
+    assert "Nothing here" in headrace("audit", "search", "hunter2").stdout
+
+
+def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Path) -> None:
+    headrace("audit", "export", "--tenant", "acme", "-o", str(tmp_path / "e.zip"))
+    with zipfile.ZipFile(tmp_path / "e.zip") as bundle:
+        bundle.extractall(tmp_path / "e")
+    done = subprocess.run([sys.executable, "-I", str(tmp_path / "e" / "verify.py")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "verified" in done.stdout, done.stderr
+
+
+def test_erasure_is_shown_first_asked_for_and_done(headrace: Running) -> None:
+    what = ("audit", "erase", "--tenant", "acme", "--subject", "ann", "--reason", "request of 3 May")
+    assert "Would be erased" in headrace(*what, "--dry-run").stdout
+    assert headrace(*what, ok=False).exit_code == 1  # nobody said yes
+    hold = headrace("audit", "hold", "add", "--tenant", "acme", "--subject", "ann", "--reason", "case 7").stdout.split(":")[0]
+    refused = headrace(*what, "--yes", ok=False)
+    assert "a legal hold is on it" in str(refused.exception)
+    assert hold in headrace("audit", "hold", "list").stdout
+    headrace("audit", "hold", "release", hold, "--reason", "closed")
+    done = headrace(*what, "--yes").stdout
+    assert "2 events" in done and "v000001" in done and "no file of the store holds it" in done
+    assert "(4 erased)" in headrace("audit", "verify").stdout  # two events, two rewards with free text
+
+
+def test_retention_and_consent_refuse_whom_nobody_knows(headrace: Running) -> None:
+    headrace("audit", "retention", "set", "short", "--tenant", "acme", "--days", "30", "--reason", "contract")
+    assert "short" in headrace("audit", "retention", "list").stdout
+    unknown = headrace("audit", "retention", "set", "short", "--tenant", "acmee", "--reason", "x", ok=False)
+    assert "no tenant is called 'acmee'; did you mean acme?" in str(unknown.exception)
+    slip = headrace("consent", "grant", "acme", "--agent", "triagge", ok=False)
+    assert "no agent of tenant acme is called 'triagge'; did you mean triage?" in str(slip.exception)
+    headrace("consent", "grant", "acme", "--agent", "triagge", "--new")
+    headrace("consent", "revoke", "acme", "--session", "named-acme")
+    assert "named-acme" in headrace("consent", "show").stdout
+    assert "only once it is recorded" in str(
+        headrace("consent", "revoke", "acme", "--session", "named-acme", "--recording", ok=False).exception
+    )
