@@ -30,7 +30,7 @@ class Attempt:
     route: str = ""
     """The route's own form of the path, where a query or a name makes it another."""
     claims: bool = False
-    """The name becomes one of the caller's own by it, which is right: tenants may use the same names."""
+    """The name becomes one of the caller's own by it (or of its own reads), which is right: tenants may use the same names."""
 
 
 def _event(**changes: Any) -> dict[str, Any]:
@@ -76,6 +76,13 @@ DATA_PROXY = (
     Attempt("POST", "/v1/feedback", "agent", TARGETS, {"target": NAME, "value": 1.0}),
     Attempt("POST", "/v1/feedback", "admin", TARGETS, {"target": NAME, "correction": "better"}),
     Attempt("POST", "/v1/feedback", "reviewer", (REWARD,), {"target": "{own}", "value": 1.0, "supersedes": NAME}),
+    Attempt(
+        "POST", "/v1/feedback", "agent", TARGETS, [{"target": NAME, "value": 1.0}, {"target": NAME, "value": 1.0, "choice": 0}]
+    ),
+    Attempt("GET", "/v1/feedback/dead", "reviewer"),
+    Attempt("POST", f"/v1/feedback/dead/{NAME}/retry", "admin", (REWARD,), route="/v1/feedback/dead/{letter_id}/retry"),
+    Attempt("GET", "/v1/agents", "reviewer"),
+    Attempt("POST", "/v1/agents", "admin", (TENANT,), {"tenant": NAME, "agent": "triage", "settle_s": 1}),
     Attempt("POST", "/v1/events", "agent", (EVENT,), _event(event_id=NAME), claims=True),
     Attempt("POST", "/v1/events", "agent", (EVENT,), _event(parent_id=NAME)),
     Attempt("POST", "/v1/events", "admin", (TRAJECTORY,), _event(trajectory_id=NAME), claims=True),
@@ -95,8 +102,8 @@ DATA_PROXY = (
     Attempt("POST", "/v1/versions", "trainer", (), _VERSION),
     Attempt("GET", "/v1/status", "admin"),
     Attempt("GET", "/v1/audit/verify", "reviewer"),
-    Attempt("GET", f"/v1/audit/log?target={NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/audit/log"),
-    Attempt("GET", f"/v1/audit/log?reader={NAME}", "reviewer", (KEY,), route="/v1/audit/log"),
+    Attempt("GET", f"/v1/audit/log?target={NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/audit/log", claims=True),
+    Attempt("GET", f"/v1/audit/log?reader={NAME}", "reviewer", (KEY,), route="/v1/audit/log", claims=True),
     Attempt("GET", f"/v1/audit/search?text={NAME}", "reviewer", (AGENT,), route="/v1/audit/search"),
     Attempt("GET", f"/v1/audit/search?text=more&session={NAME}", "reviewer", (SESSION,), route="/v1/audit/search"),
     Attempt("GET", f"/v1/audit/export?tenant={NAME}", "reviewer", (TENANT,), route="/v1/audit/export"),
@@ -123,6 +130,9 @@ DATA_PROXY = (
     Attempt("POST", "/v1/consent", "admin", (TENANT,), {"tenant": NAME, "recording": False, "training": False, "reason": "x"}),
     Attempt("GET", "/v1/recording", "reviewer"),
     Attempt("POST", "/v1/recording", "admin", (TENANT,), {"tenant": NAME, "unrecorded": True, "reason": "x"}),
+    Attempt("GET", "/v1/quarantine", "reviewer"),
+    Attempt("GET", f"/v1/quarantine/{NAME}", "admin", (EVENT,), route="/v1/quarantine/{event_id}"),
+    Attempt("POST", "/v1/quarantine/retry", "admin", (EVENT,), {"event_ids": [NAME]}),
     Attempt("GET", f"/v1/redaction?tenant={NAME}", "reviewer", (TENANT,), route="/v1/redaction"),
     Attempt("PUT", "/v1/redaction", "admin", (TENANT,), {"tenant": NAME, "policy": {}, "reason": "x"}),
     Attempt("POST", "/v1/redaction/test", "admin", (TENANT,), {"tenant": NAME, "text": "x"}),

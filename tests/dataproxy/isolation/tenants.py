@@ -9,9 +9,11 @@ import msgspec
 from sqlalchemy import select
 
 from atdp.samples import BatchManifest
+from dataproxy.client.review_types import LegalHold
 from dataproxy.client.types import Feedback, LeaseRequest
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import grant_lease
+from dataproxy.retain.holds import add_hold
 from dataproxy.store.schema import api_key, event, metadata, reward, session, trajectory
 from dataproxy.store.versions import store_batch
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
@@ -20,8 +22,10 @@ from tests.dataproxy.isolation.attempts import (
     BATCH,
     COMPLETION,
     EVENT,
+    HOLD,
     KEY,
     LEASE,
+    OWN_TENANT,
     REWARD,
     SESSION,
     TENANT,
@@ -30,7 +34,7 @@ from tests.dataproxy.isolation.attempts import (
 )
 from tests.dataproxy.proxy import Proxy
 
-OURS, THEIRS = "acme", "other"
+OURS, THEIRS = OWN_TENANT, "other"
 CANARY = "quetzal-canary"
 """Stands in every text of THEIRS."""
 _HEX = re.compile(r"[0-9a-f]{8,}")
@@ -64,6 +68,7 @@ async def settle(proxy: Proxy) -> dict[str, list[str]]:
         SESSION: _theirs(proxy, session, "session_id"),
         REWARD: _theirs(proxy, reward, "reward_id"),
         KEY: _theirs(proxy, api_key, "key_id"),
+        HOLD: _theirs(proxy, metadata.tables["legal_hold"], "hold_id"),
         LEASE: _theirs(proxy, metadata.tables["lease"], "lease_id"),
         BATCH: _theirs(proxy, metadata.tables["batch"], "batch_id"),
         COMPLETION: completions,
@@ -86,12 +91,14 @@ def _learn(proxy: Proxy, owner: str) -> None:
         asked = LeaseRequest(2, 3600, "v000000", 1, 1)
         lease = grant_lease(connection, asked, owner, "key-t", owner, now, settle_s=2)
         ids = [sample.trajectory_id for sample in lease.samples]
+        add_hold(connection, LegalHold(owner, "trajectory", targets[0], f"{owner}'s case"), "key-1", now)
         batch_id = f"batch-{owner}"
         store_batch(connection, BatchManifest(batch_id, lease.lease_id, "v000000", "v000001", now, ids, {}, now), owner)
 
 
-def ghost(name: str, draw: random.Random) -> str:
-    """A name of the same form that nobody has."""
+def ghost(name: str) -> str:
+    """A name of the same form that nobody has; always the same, so that what the caller's own tries left behind is alike too."""
+    draw = random.Random(name)
     if not _HEX.search(name):
         return "".join(draw.choice("abcdefghijklmnopqrstuvwxyz") if letter.isalpha() else letter for letter in name)
     return _HEX.sub(lambda found: "".join(draw.choice("0123456789abcdef") for _ in found.group()), name)

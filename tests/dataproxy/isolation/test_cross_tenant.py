@@ -49,17 +49,16 @@ async def test_no_attempt_tells_a_foreign_name_from_one_that_was_never_given(pro
     keys = {role: proxy.key(role, OURS, "triage") for role in ("reviewer", "agent", "trainer", "admin", "gateway")}
     own = proxy.rows(select(trajectory.c.trajectory_id).where(trajectory.c.tenant == OURS))[0][0]
     their_keys = {role: proxy.key(role, THEIRS, f"{CANARY}-agent") for role in keys}
-    for attempt in (attempt for attempt in DATA_PROXY if attempt.method == "GET" and attempt.kinds):
+    for attempt in (attempt for attempt in DATA_PROXY if attempt.method == "GET" and NAME in attempt.path.partition("?")[0]):
         status, text, _ = ask(http, their_keys[attempt.role], attempt, name=names[attempt.kinds[0]][0])
-        assert status == 200 and len(text) > 100, attempt  # what follows would find it
+        assert status == 200 and len(text) > 100, (attempt, text)  # what follows would find it
     before = everything_of(proxy, THEIRS)
     for draw, attempt, kind in draws(SEED, DATA_PROXY, NUM_ATTEMPTS):
         foreign = draw.choice(names[kind]) if kind else CANARY
         answers = [
-            ask(http, keys[attempt.role], attempt, name=name, own=own, fresh=new_event_id())
-            for name in (foreign, ghost(foreign, draw))
+            ask(http, keys[attempt.role], attempt, name=name, own=own, fresh=new_event_id()) for name in (foreign, ghost(foreign))
         ]
-        assert answers[0] == answers[1], f"{attempt} with {kind} {foreign}"
+        assert not kind or answers[0] == answers[1], f"{attempt} with {kind} {foreign}"
         assert CANARY.encode() not in answers[0][1] and THEIRS.encode() not in answers[0][1], attempt
     after = everything_of(proxy, THEIRS)
     assert {name for name in before if before[name] != after[name]} == set()

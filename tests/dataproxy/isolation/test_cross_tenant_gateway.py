@@ -70,10 +70,9 @@ async def test_no_attempt_at_the_gateway_tells_a_foreign_name_from_one_that_was_
             assert (await ask(http, theirs, attempt, name=names[RESPONSE][0]))[0] == 200  # what follows would find it
         for draw, attempt, kind in draws(SEED, GATEWAY, NUM_ATTEMPTS):
             foreign = draw.choice(names[kind]) if kind else CANARY
-            nobodys = ghost(foreign, draw)
+            nobodys = ghost(foreign)
             answers = [await ask(http, keys[attempt.role], attempt, name=name, fresh=new_event_id()) for name in (foreign, nobodys)]
-            if attempt.path != "/metrics":  # counts what was called in between
-                assert answers[0] == answers[1], f"{attempt} with {kind} {foreign}"
+            assert not kind or answers[0] == answers[1], f"{attempt} with {kind} {foreign}"
             assert CANARY not in answers[0][1] and f'"{THEIRS}"' not in answers[0][1], attempt
     proxy.drain()
     after = everything_of(proxy, THEIRS)

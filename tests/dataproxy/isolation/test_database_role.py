@@ -86,7 +86,7 @@ async def test_bound_to_one_tenant_the_role_cannot_tell_a_foreign_row_from_none(
             table = filled[number % len(filled)]
             make, column = draw.choice(READS + WRITES), _key(table)
             name = draw.choice(keys[table.name])
-            nobody = ghost(name, draw)
+            nobody = ghost(name)
             answers = [outcome(raw, make(table, column, each), each) for each in (name, nobody)]
             assert answers[0] == answers[1], make(table, column, name)
     after = everything_of(proxy, THEIRS)
@@ -94,7 +94,7 @@ async def test_bound_to_one_tenant_the_role_cannot_tell_a_foreign_row_from_none(
 
 
 def _other(value: object) -> object:
-    return ghost(value, random.Random(1)) if isinstance(value, str) and value != THEIRS else value
+    return ghost(value) if isinstance(value, str) and value != THEIRS else value
 
 
 async def test_a_row_in_anothers_name_is_refused_alike_whether_the_other_has_it_or_not(
