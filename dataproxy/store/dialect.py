@@ -13,6 +13,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.types import String
 
+from dataproxy.store.copying import LEAST_ROWS, copy_rows
+
 _LIST_SIZES = (1, 8, 64, 256, 1024)
 
 Insert = postgresql.Insert | sqlite.Insert
@@ -82,18 +84,24 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
 
     The drain lives on this: the text is compiled once, and rows go to the driver as they are.
     """
-    if rows:
-        names = tuple(rows[0])
-        statement = _insertion(table, names, "ON CONFLICT DO NOTHING", "%s" if is_postgres(connection) else "?")
-        connection.exec_driver_sql(statement, [*map(itemgetter(*names), rows)])
+    _insert_many(connection, table, rows, "ON CONFLICT DO NOTHING")
 
 
 def insert_all(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Insert ``rows``, all of the same columns, as fast as ``insert_new``; a key that is there already is an error."""
-    if rows:
-        names = tuple(rows[0])
-        statement = _insertion(table, names, "", "%s" if is_postgres(connection) else "?")
-        connection.exec_driver_sql(statement, [*map(itemgetter(*names), rows)])
+    _insert_many(connection, table, rows, "")
+
+
+def _insert_many(connection: Connection, table: Table, rows: Sequence[dict[str, Any]], conflict: str) -> None:
+    if not rows:
+        return
+    names = tuple(rows[0])
+    values = [*map(itemgetter(*names), rows)]
+    if is_postgres(connection) and len(rows) >= LEAST_ROWS:
+        copy_rows(connection, table, names, values, conflict)
+    else:
+        mark = "%s" if is_postgres(connection) else "?"
+        connection.exec_driver_sql(_insertion(table, names, conflict, mark), values)
 
 
 @cache

@@ -89,6 +89,7 @@ class Postgres:
             yield connection
             if self._owner is not None:
                 apply_rules(connection, self._role)
+        self._engine.dispose()  # connections remember tables as they were
 
     @property
     def may_migrate(self) -> bool:
