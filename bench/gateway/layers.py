@@ -74,7 +74,7 @@ class OneConnection(Pool):
     def take_idle(self, origin: Origin) -> Connection | None:
         return self.connection
 
-    def release(self, connection: Connection, origin: Origin) -> None:
+    def release(self, connection: Connection, origin: Origin, *, keep: bool = True) -> None:
         return None
 
 

@@ -23,7 +23,7 @@ def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterab
     """The digest of ``ids[:n]`` for each n of ``lengths`` that ``ids`` [N] is long enough for; one pass."""
     if not len(ids):
         return {}
-    data = memoryview(np.ascontiguousarray(ids, "<i4")).cast("B")
+    data = np.ascontiguousarray(ids, "<i4").view(np.uint8).data
     rolling = digests.rolling(_TOKENS)
     found: dict[int, bytes] = {}
     done = 0

@@ -44,11 +44,10 @@ class ConversationIndex:
             wanted[call.tenant, call.agent].update(call.prefixes)
         found: dict[str, set[str]] = defaultdict(set)
         for (owner, name), digests in wanted.items():
-            ends = find_all(self._connection, conversation_end, _END, "digest", digests, tenant=owner, agent=name)
-            for digest, *fields in ends:
-                end = End(*fields, order=-1)
-                self._ends[owner, name, digest].append(end)
-                found[owner].add(end.trajectory_id)
+            rows = find_all(self._connection, conversation_end, _END, "digest", digests, tenant=owner, agent=name)
+            for digest, event_id, choice, session_id, trajectory_id, num_extended in rows:
+                self._ends[owner, name, digest].append(End(event_id, choice, session_id, trajectory_id, num_extended, -1))
+                found[owner].add(trajectory_id)
         for owner, name, digest, end in read_token_ends(self._connection, self._lost(calls)):
             self._token_ends[owner, name, digest].append(end)
             found[owner].add(end.trajectory_id)
@@ -109,7 +108,9 @@ class ConversationIndex:
             parent.num_extended += 1
             self._extended[owner, parent.event_id, parent.choice] = parent.num_extended
         if placement.opens_trajectory:
-            self._trajectories[owner, trajectory_id] = Trajectory(trajectory_id, placement.session_id, call.ended_us, 0, False, False)
+            self._trajectories[owner, trajectory_id] = Trajectory(
+                trajectory_id, placement.session_id, call.ended_us, 0, False, False
+            )
         row = self._trajectories[owner, trajectory_id]
         row.num_events += 1
         row.num_eligible += call.num_eligible

@@ -48,7 +48,9 @@ _TOOLS = ("search", "read_file", "run_command", "write_file", "get_weather", "qu
 def main(number: int) -> None:
     """Write ``<number>.zdict`` beside this file."""
     rng = random.Random(number)
-    samples = [json.dumps(sample, ensure_ascii=False, separators=(",", ":")).encode() for sample in _samples(rng)]
+    samples: list[bytes | bytearray | memoryview] = [
+        json.dumps(sample, ensure_ascii=False, separators=(",", ":")).encode() for sample in _samples(rng)
+    ]
     dictionary = zstandard.train_dictionary(_SIZE_BYTES, samples, dict_id=number, level=3)
     (Path(__file__).parent / f"{number}.zdict").write_bytes(dictionary.as_bytes())
 
