@@ -39,6 +39,11 @@ def turn_id(event_id: str, choice: int) -> str:
     return f"{event_id}#{choice}"
 
 
+def event_of(target_kind: str, target_id: str) -> str:
+    """The event that a target of kind event or turn is, or is a choice of."""
+    return target_id.rpartition("#")[0] if target_kind == "turn" else target_id
+
+
 def effective_reward(rewards: Iterable[Reward], as_of_us: int | None = None) -> float | None:
     """The sum over reward names of the latest value of each that stands at ``as_of_us``; None when there is none.
 

@@ -11,18 +11,19 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from atdp.ids import PREFIXES, event_id_in, new_event_id, verify_completion_id
-from atdp.rewards import Source
+from atdp.rewards import Source, turn_id
 from dataproxy.client.types import Feedback, FeedbackReceipt
 from dataproxy.digests import KeyedDigests
 from dataproxy.errors import NotFound, Refused
 from dataproxy.store.pending import add_pending, find_pending
 from dataproxy.store.rewards import RewardRow, find_by_idempotency, insert_reward, reward_exists
-from dataproxy.store.schema import event, session, trajectory
+from dataproxy.store.schema import eligibility, event, session, trajectory
 
 MAX_VALUE = 1_000_000
 """Beyond it squares and sums of rewards lose what the others say."""
 MAX_TEXT = 65_536
 """Characters of a free text, before it is redacted."""
+MAX_BATCH = 1_000
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,6 +54,8 @@ def give_feedback(connection: Connection, desk: Desk, item: Feedback, key_id: st
     if key is not None and (receipt := _earlier(connection, desk.tenant, key)) is not None:
         return receipt
     target = _resolve(connection, desk, item.target)
+    if item.choice is not None:
+        target = _turn(connection, desk.tenant, target, item.choice)
     row = RewardRow(
         tenant=desk.tenant,
         reward_id=f"rw-{new_event_id()}",
@@ -117,6 +120,16 @@ def _resolve(connection: Connection, desk: Desk, target: str) -> _Target:
     return _Target("session", session_id, _latest_trajectory(connection, desk.tenant, session_id))
 
 
+def _turn(connection: Connection, tenant: str, target: _Target, choice: int) -> _Target:
+    """One answer of a call; whether a call that is on its way will have it nobody knows yet."""
+    if target.kind != "event" or choice < 0:
+        raise Refused("`choice` is the index of one answer of a call: target that call's completion or event id")
+    where = (eligibility.c.tenant == tenant, eligibility.c.event_id == target.target_id, eligibility.c.choice == choice)
+    if target.trajectory_id is not None and connection.execute(select(eligibility.c.choice).where(*where)).first() is None:
+        raise NotFound(f"this call has no answer number {choice}; the first is 0")
+    return _Target("turn", turn_id(target.target_id, choice), target.trajectory_id)
+
+
 def _trajectory_of_event(connection: Connection, tenant: str, event_id: str) -> str | None:
     where = (event.c.tenant == tenant, event.c.event_id == event_id, event.c.trajectory_id != "")
     return connection.execute(select(event.c.trajectory_id).where(*where)).scalar()
@@ -174,8 +187,32 @@ def decode_feedback(body: bytes) -> Feedback:
         item = msgspec.json.decode(body, type=Feedback)
     except msgspec.DecodeError as error:
         raise Refused(f"the body is not feedback: {error}; send {{target, value}} as JSON") from error
+    check_length(item)
+    return item
+
+
+def decode_batch(body: bytes) -> list[Feedback]:
+    """The pieces of feedback in a request's body, which is a JSON array; their lengths are still to be checked.
+
+    Raises:
+        Refused: it is none, or too long.
+    """
+    try:
+        items = msgspec.json.decode(body, type=list[Feedback])
+    except msgspec.DecodeError as error:
+        raise Refused(f"the body is no list of feedback: {error}; send [{{target, value}}, …] as JSON") from error
+    if not 1 <= len(items) <= MAX_BATCH:
+        raise Refused(f"a batch has at least one piece of feedback and at most {MAX_BATCH:,}; this one has {len(items):,}")
+    return items
+
+
+def check_length(item: Feedback) -> None:
+    """Let only texts pass that can be redacted in time.
+
+    Raises:
+        Refused: one is too long.
+    """
     texts = {"label": item.label, "correction": item.correction, "explanation": item.explanation, "target": item.target}
     for name, text in texts.items():
         if text is not None and len(text) > MAX_TEXT:
             raise Refused(f"`{name}` must have at most {MAX_TEXT:,} characters")
-    return item

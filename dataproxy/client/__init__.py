@@ -14,6 +14,7 @@ from dataproxy.client.errors import (
 )
 from dataproxy.client.exporting import ExportQuery
 from dataproxy.client.review import ReviewClient
+from dataproxy.client.rewarding import RewardClient
 from dataproxy.client.sync_client import SyncDataProxyClient
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ExportQuery",
     "NotFound",
     "ReviewClient",
+    "RewardClient",
     "ServerFailed",
     "SyncDataProxyClient",
     "Unavailable",

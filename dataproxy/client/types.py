@@ -136,6 +136,47 @@ class RedactionTried(msgspec.Struct, frozen=True):
     spans: list[Span]
 
 
+class Quarantined(msgspec.Struct, frozen=True):
+    """A row of the quarantine: whose it is, why it is there, and whether its exchange was ``stored`` since."""
+
+    tenant: str
+    event_id: str
+    reason: str
+    created_us: int
+    size_bytes: int
+    stored: bool
+
+
+class QuarantineOpened(msgspec.Struct, frozen=True):
+    """What may be said of a quarantined exchange. ``reason_now``: why it could not be governed now either; "" if it could."""
+
+    event_id: str
+    agent: str
+    dialect: str
+    request_bytes: int
+    answer_bytes: int
+    record_bytes: int
+    status: int
+    delivery: str
+    worker: str
+    stored: bool
+    reason_now: str
+
+
+class QuarantineRetry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which rows to try again: these, or, if none is named, the newest of one ``reason`` or of any."""
+
+    event_ids: list[str] = []
+    reason: str = ""
+
+
+class QuarantineRetried(msgspec.Struct, frozen=True):
+    """What came of it: the events that are ``stored`` now, and the reason of each that ``failed`` again."""
+
+    stored: list[str]
+    failed: dict[str, str]
+
+
 class Gap(msgspec.Struct, frozen=True):
     """``num_calls`` of one key between ``first_us`` and ``last_us`` were served and not recorded, for ``reason``.
 
@@ -155,7 +196,7 @@ class Gap(msgspec.Struct, frozen=True):
 class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reward, label or correction for a completion, event, trajectory or session id.
 
-    One of value, label, correction is needed.
+    One of value, label, correction is needed. ``choice``: for that one of a call's answers alone, of several (n > 1).
     """
 
     target: str
@@ -167,6 +208,7 @@ class Feedback(msgspec.Struct, frozen=True, omit_defaults=True):
     explanation: str | None = None
     idempotency_key: str | None = None
     supersedes: str | None = None
+    choice: int | None = None
 
 
 class FeedbackReceipt(msgspec.Struct, frozen=True):

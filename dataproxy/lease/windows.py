@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, literal, not_, or_, select, true
+from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, literal, not_, select, true
 from sqlalchemy.sql.selectable import Join
 
 from dataproxy.store.rewards import given_by_rule, insert_reward
@@ -39,7 +39,9 @@ def is_settled(now: Now) -> ColumnElement[bool]:
 
 def is_past_deadline(now: Now) -> ColumnElement[bool]:
     """The agent has a deadline, and it is over. Not null, whatever the agent says."""
-    return and_(agent.c.deadline_s.is_not(None), trajectory.c.last_us <= now.now_us - func.coalesce(agent.c.deadline_s, 0) * 1_000_000)
+    return and_(
+        agent.c.deadline_s.is_not(None), trajectory.c.last_us <= now.now_us - func.coalesce(agent.c.deadline_s, 0) * 1_000_000
+    )
 
 
 def is_open(now: Now) -> ColumnElement[bool]:
@@ -97,7 +99,12 @@ def place_of(connection: Connection, now: Now, tenant: str, trajectory_id: str) 
 
 def reward_by_deadline(connection: Connection, now: Now, tenant: str | None) -> int:
     """Give those trajectories that nobody rewarded in time what their agents' rules say, on record; gives their number."""
-    late = (trajectory.c.num_rewards == 0, trajectory.c.num_eligible > 0, is_past_deadline(now), agent.c.deadline_value.is_not(None))
+    late = (
+        trajectory.c.num_rewards == 0,
+        trajectory.c.num_eligible > 0,
+        is_past_deadline(now),
+        agent.c.deadline_value.is_not(None),
+    )
     columns = (trajectory.c.tenant, trajectory.c.trajectory_id, agent.c.deadline_value)
     query = select(*columns).select_from(with_agent()).where(*late, is_judged(), _of(tenant))
     rows: Sequence[Any] = connection.execute(query.order_by(trajectory.c.last_us).limit(_MOST_AT_ONCE)).all()

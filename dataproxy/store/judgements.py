@@ -47,7 +47,12 @@ def settle(
 ) -> bool:
     """``item`` is rewarded or abstained; False if it did not wait any more, and nothing changes."""
     cost = {"num_tokens": judgement.c.num_tokens + num_tokens, "nanodollars": judgement.c.nanodollars + nanodollars}
-    said = {"state": state, "votes": msgspec.json.encode(votes).decode(), "decided_us": now_us, "attempts": judgement.c.attempts + 1}
+    said = {
+        "state": state,
+        "votes": msgspec.json.encode(votes).decode(),
+        "decided_us": now_us,
+        "attempts": judgement.c.attempts + 1,
+    }
     done = connection.execute(update(judgement).where(*_same(item), judgement.c.state == "waiting").values(**said, **cost))
     return done.rowcount == 1
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from sqlalchemy import Connection, delete, select
 
+from atdp.rewards import event_of
 from dataproxy.store.dialect import find_all
 from dataproxy.store.rewards import RewardRow, insert_reward
 from dataproxy.store.schema import dead_letter, event, pending_reward
@@ -16,7 +17,7 @@ def add_pending(connection: Connection, row: RewardRow) -> None:
         pending_reward.insert().values(
             tenant=row.tenant,
             reward_id=row.reward_id,
-            event_id=row.target_id,
+            event_id=event_of(row.target_kind, row.target_id),
             idempotency_key=row.idempotency_key,
             body=msgspec.msgpack.encode(row),
             received_us=row.received_us,
@@ -42,7 +43,7 @@ def settle_pending(connection: Connection, events: Sequence[tuple[str, str]]) ->
 
 
 def _settle(connection: Connection, row: RewardRow) -> None:
-    where = (event.c.tenant == row.tenant, event.c.event_id == row.target_id)
+    where = (event.c.tenant == row.tenant, event.c.event_id == event_of(row.target_kind, row.target_id))
     trajectory_id = connection.execute(select(event.c.trajectory_id).where(*where)).scalar_one()
     insert_reward(connection, msgspec.structs.replace(row, trajectory_id=trajectory_id))
     connection.execute(

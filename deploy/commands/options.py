@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dataproxy.client import ReviewClient, SyncDataProxyClient
+from dataproxy.client import ReviewClient, RewardClient, SyncDataProxyClient
 from deploy.errors import NotRunning
 from deploy.launcher.lock import is_held
 from deploy.paths import Paths, default_config_dir, default_data_dir
@@ -32,13 +32,13 @@ def paths_of(data_dir: Path, config_dir: Path) -> Paths:
     return Paths(data_dir.expanduser().absolute(), config_dir.expanduser().absolute())
 
 
-def admin_client(data_dir: Path, config_dir: Path) -> SyncDataProxyClient:
-    """A client with the operator's key. Close it.
+def admin_client(data_dir: Path, config_dir: Path, purpose: str = "") -> SyncDataProxyClient:
+    """A client with the operator's key; ``purpose`` goes on record with whatever is read. Close it.
 
     Raises:
         NotRunning: nothing holds the data directory, or there is no key file.
     """
-    return SyncDataProxyClient(*_socket_and_key(data_dir, config_dir))
+    return SyncDataProxyClient(*_socket_and_key(data_dir, config_dir), purpose=purpose)
 
 
 def review_client(data_dir: Path, config_dir: Path, purpose: str = "") -> ReviewClient:
@@ -48,6 +48,15 @@ def review_client(data_dir: Path, config_dir: Path, purpose: str = "") -> Review
         NotRunning: nothing holds the data directory, or there is no key file.
     """
     return ReviewClient(*_socket_and_key(data_dir, config_dir), purpose=purpose, timeout_s=120.0)
+
+
+def reward_client(data_dir: Path, config_dir: Path) -> RewardClient:
+    """The same for whoever tunes rewards.
+
+    Raises:
+        NotRunning: nothing holds the data directory, or there is no key file.
+    """
+    return RewardClient(*_socket_and_key(data_dir, config_dir))
 
 
 def _socket_and_key(data_dir: Path, config_dir: Path) -> tuple[Path, str]:

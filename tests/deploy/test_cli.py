@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 COMMANDS = (
+    "agents",
     "up",
     "demo",
     "status",
     "keys",
     "consent",
     "recording",
-    "redaction",
+    "redaction", "quarantine",
     "feedback",
     "export",
     "versions",
@@ -27,7 +28,10 @@ SUBCOMMANDS = {
     "train": ("--dry-run",),
     "keys": ("create", "list", "limit", "revoke", "rotate-journal"),
     "recording": ("set", "show"),
+    "agents": ("list", "set"),
+    "feedback": ("give", "dead", "retry"),
     "redaction": ("show", "set", "test"),
+    "quarantine": ("list", "show", "retry"),
     "consent": ("grant", "revoke", "show"),
     "tenant": ("export", "import"),
     "audit": ("list", "show", "trajectory", "search-at-rest"),
