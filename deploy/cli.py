@@ -5,6 +5,7 @@ import sys
 import typer
 
 from deploy.commands import (
+    agents,
     audit,
     consent,
     demo,
@@ -35,7 +36,8 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(consent.app, name="consent")
 app.add_typer(recording.app, name="recording")
 app.add_typer(redaction.app, name="redaction")
-app.command("feedback")(feedback.feedback)
+app.add_typer(agents.app, name="agents")
+app.add_typer(feedback.app, name="feedback")
 app.command("export")(export.export)
 app.add_typer(versions.app, name="versions")
 app.command("rollback")(rollback.rollback)

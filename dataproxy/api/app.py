@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from atdp.errors import AtdpError
 from dataproxy.api import (
     admin_routes,
+    agent_routes,
     audit_routes,
     events_routes,
     export_routes,
@@ -45,6 +46,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_api_route("/health", _health, methods=["GET"])
     for routes in (
         admin_routes,
+        agent_routes,
         recording_routes,
         governance_routes,
         training_routes,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -54,7 +54,7 @@ class SyncDataProxyClient:
         headers = {"authorization": f"Bearer {key}", "x-headrace-purpose": quote(purpose)}
         self._http = httpx.Client(transport=transport, base_url="http://dataproxy", headers=headers, timeout=timeout_s)
 
-    def __enter__(self) -> "SyncDataProxyClient":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
