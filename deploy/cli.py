@@ -12,6 +12,7 @@ from deploy.commands import (
     export,
     feedback,
     keys,
+    quarantine,
     recording,
     redaction,
     rollback,
@@ -36,6 +37,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(consent.app, name="consent")
 app.add_typer(recording.app, name="recording")
 app.add_typer(redaction.app, name="redaction")
+app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(agents.app, name="agents")
 app.add_typer(feedback.app, name="feedback")
 app.command("export")(export.export)

@@ -14,6 +14,7 @@ from dataproxy.api import (
     export_routes,
     governance_routes,
     otlp_routes,
+    quarantine_routes,
     reading_routes,
     recording_routes,
     redaction_routes,
@@ -23,6 +24,7 @@ from dataproxy.api import (
     trajectory_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
+from dataproxy.console.app import create_console
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
@@ -56,11 +58,13 @@ def create_app(services: Services) -> FastAPI:
         events_routes,
         export_routes,
         otlp_routes,
+        quarantine_routes,
         redaction_routes,
         tenant_routes,
         trajectory_routes,
     ):
         app.include_router(routes.router)
+    app.mount("/console", create_console(services))
     for kind, (status, code) in _STATUS.items():
         app.add_exception_handler(kind, _handler(status, code))
     app.add_exception_handler(RedactionFailed, _redaction_failed)

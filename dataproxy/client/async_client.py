@@ -23,6 +23,10 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    Quarantined,
+    QuarantineOpened,
+    QuarantineRetried,
+    QuarantineRetry,
     RecordingPolicy,
     RedactionSet,
     RedactionShown,
@@ -101,6 +105,18 @@ class DataProxyClient:
     async def test_redaction(self, test: RedactionTest) -> RedactionTried:
         """What redaction makes of a text. Nothing is stored."""
         return await self._send(calls.test_redaction(test))
+
+    async def list_quarantine(self, reason: str = "", limit: int = 100) -> list[Quarantined]:
+        """What lies in the quarantine, newest first."""
+        return await self._send(calls.list_quarantine(reason, limit))
+
+    async def open_quarantine(self, event_id: str) -> QuarantineOpened:
+        """Open one row, on record; no text of it is returned."""
+        return await self._send(calls.open_quarantine(event_id))
+
+    async def retry_quarantine(self, which: QuarantineRetry) -> QuarantineRetried:
+        """Govern rows again and store those that can be, on record."""
+        return await self._send(calls.retry_quarantine(which))
 
     async def set_consent(self, consent: Consent) -> Consent:
         """Put a consent on record; ``created_us`` is the data proxy's."""

@@ -23,6 +23,10 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    Quarantined,
+    QuarantineOpened,
+    QuarantineRetried,
+    QuarantineRetry,
     RecordingPolicy,
     RedactionSet,
     RedactionShown,
@@ -119,6 +123,18 @@ def get_redaction(tenant: str) -> Call[RedactionShown]:
 
 def test_redaction(test: RedactionTest) -> Call[RedactionTried]:
     return Call("POST", "/v1/redaction/test", _json(RedactionTried), _encode(test))
+
+
+def list_quarantine(reason: str, limit: int) -> Call[list[Quarantined]]:
+    return Call("GET", "/v1/quarantine", _json(list[Quarantined]), params={"reason": reason, "limit": limit})
+
+
+def open_quarantine(event_id: str) -> Call[QuarantineOpened]:
+    return Call("GET", f"/v1/quarantine/{event_id}", _json(QuarantineOpened))
+
+
+def retry_quarantine(which: QuarantineRetry) -> Call[QuarantineRetried]:
+    return Call("POST", "/v1/quarantine/retry", _json(QuarantineRetried), _encode(which))
 
 
 def set_consent(consent: Consent, must_exist: bool = False) -> Call[Consent]:

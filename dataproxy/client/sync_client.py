@@ -29,6 +29,10 @@ from dataproxy.client.types import (
     LeaseAck,
     LeaseRequest,
     NewKey,
+    Quarantined,
+    QuarantineOpened,
+    QuarantineRetried,
+    QuarantineRetry,
     RecordingPolicy,
     RedactionSet,
     RedactionShown,
@@ -127,6 +131,18 @@ class SyncDataProxyClient:
     def test_redaction(self, test: RedactionTest) -> RedactionTried:
         """What redaction makes of a text. Nothing is stored."""
         return self._send(calls.test_redaction(test))
+
+    def list_quarantine(self, reason: str = "", limit: int = 100) -> list[Quarantined]:
+        """What lies in the quarantine, newest first."""
+        return self._send(calls.list_quarantine(reason, limit))
+
+    def open_quarantine(self, event_id: str) -> QuarantineOpened:
+        """Open one row, on record; no text of it is returned."""
+        return self._send(calls.open_quarantine(event_id))
+
+    def retry_quarantine(self, which: QuarantineRetry) -> QuarantineRetried:
+        """Govern rows again and store those that can be, on record."""
+        return self._send(calls.retry_quarantine(which))
 
     def set_consent(self, consent: Consent, must_exist: bool = False) -> Consent:
         """Put a consent on record; ``created_us`` is the data proxy's. ``must_exist``: refuse an unknown tenant or agent."""

@@ -6,7 +6,7 @@ At least once from the journal, exactly once in the store. It runs in a thread o
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ from dataproxy.redact import RedactionFailed
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.conversations import ConversationIndex
 from dataproxy.store.database import Database
-from dataproxy.store.events import insert_events, known_events, next_position
+from dataproxy.store.events import insert_events, known_events, next_position, stored_events
 from dataproxy.store.offsets import forget_offsets, read_offsets, write_offsets
 from dataproxy.store.pending import expire_pending, settle_pending
 
@@ -87,6 +87,7 @@ class Drain:
         self._now_us = now_us
         self._digests: dict[str, KeyedDigests] = {}
         self._written: dict[str, int] = {}
+        self._reprocessing = threading.Lock()
         self._source = self._fresh_source()
         self._source.sweep()
 
@@ -121,6 +122,27 @@ class Drain:
                 self._written.pop(name, None)
         self._expire()
         return len(batch)
+
+    def reprocess(self, batch: Sequence[RawExchange], try_only: bool = False) -> dict[str, str]:
+        """Govern exchanges of the quarantine again and store those that can be, unless ``try_only``. Any thread.
+
+        Gives the reason of each that cannot. Their use and cost were counted when they came.
+        """
+        with self._reprocessing:
+            with self._database.read() as connection:
+                stored = stored_events(connection, [raw.request.event_id for raw in batch])
+            governed, failed = self._govern([raw for raw in batch if raw.request.event_id not in stored])
+            if governed and not try_only:
+                self._store(governed, [], {}, [])
+        return {row["event_id"]: row["reason"] for row in failed}
+
+    def quarantine_private(self) -> bytes:
+        """The key that opens the quarantine.
+
+        Raises:
+            FileNotFoundError: it does not lie on this machine.
+        """
+        return self._keys.files.quarantine_private()
 
     def backlog_bytes(self) -> int:
         """Bytes of the journal not drained yet; 0 means that every whole exchange in it is stored."""

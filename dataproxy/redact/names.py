@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from dataproxy.redact.errors import InvalidPolicy, RedactionFailed
+from dataproxy.redact.name_cues import named_by_cue
 from dataproxy.redact.presidio import hidden_frameworks
 from dataproxy.redact.prose import has_chinese, prose_lines
 
@@ -75,13 +76,25 @@ class SpacyNames:
             if time.monotonic() > deadline:
                 raise RedactionFailed("timeout", "names")
             read = _chinese if has_chinese(line) else _english
-            for name in read(line):
+            for name in _merged(read(line)):
                 if name.kind in self._kinds and name.end - name.start >= _SHORTEST and not line[name.start].isdigit():
                     found.append(Name(name.kind, at + name.start, at + name.end))
         return found
 
 
+def _merged(names: Iterator[Name]) -> list[Name]:
+    """``names`` in order; those that overlap become one, of the first's kind."""
+    merged: list[Name] = []
+    for name in sorted(names, key=lambda n: (n.start, -n.end)):
+        if merged and name.start < merged[-1].end:
+            merged[-1] = merged[-1]._replace(end=max(name.end, merged[-1].end))
+        else:
+            merged.append(name)
+    return merged
+
+
 def _english(line: str) -> Iterator[Name]:
+    yield from (Name("PERSON", start, end) for start, end in named_by_cue(line))
     for entity in _english_model()(line).ents:
         if entity.label_ in _ENGLISH and any(character.isupper() for character in entity.text):
             yield Name(_ENGLISH[entity.label_], entity.start_char, entity.end_char)

@@ -8,7 +8,7 @@ _LONGEST = 2_000
 """Characters of a line that a model reads at once; a longer line is read in pieces that end at a sentence."""
 _CODE = re.compile(
     r"^\s*(?:[{}\[\]</|+$@=]|(?:def|class|import|from|return|if|for|while|else|try|func|var|let|const|public|private|select|insert|"
-    r"update|create)\b.*[:;({=]\s*$)|[{};]\s*$|^\s*(?:import|from|return) \S+$|\w\(.*\)|[=!<>]=|=>|->|::|\b\w+\.\w+\(|https?://\S+$"
+    r"update|create)\b.*[:;({=]\s*$)|[{};]\s*$|^\s*(?:import|from|return) \S+$|[A-Za-z_]\w*\(|[=!<>]=|=>|->|::|\b\w+\.\w+\(|https?://\S+$"
 )
 _LOG = re.compile(r"^\W*(?:\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\w{3} +\d+ \d\d:|\[?(?:DEBUG|INFO|WARN|ERROR|TRACE)\b)|\b\w+=\S+ \w+=")
 _SENTENCE_END = re.compile(r"[.!?。！？]+[\s]*")

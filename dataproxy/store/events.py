@@ -77,6 +77,11 @@ def known_events(connection: Connection, event_ids: Sequence[str]) -> set[str]:
     return {row[0] for table in (event, quarantine) for row in find_all(connection, table, ["event_id"], "event_id", event_ids)}
 
 
+def stored_events(connection: Connection, event_ids: Sequence[str]) -> set[str]:
+    """Those of ``event_ids`` that are stored."""
+    return {row[0] for row in find_all(connection, event, ["event_id"], "event_id", event_ids)}
+
+
 def insert_events(connection: Connection, items: Sequence[tuple[StoredEvent, Placement | None]], first_position: int) -> None:
     """Store ``items`` in order, from ``first_position`` on, none of them stored before, and put each in its tenant's log.
 

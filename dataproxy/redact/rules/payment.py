@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 
 from dataproxy.redact.folding import View
-from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, iban
+from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, iban, luhn
 from dataproxy.redact.rules.digits import glued, plain
-from dataproxy.redact.rules.rule import Hit, Rule
+from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
 
 _GROUP = re.compile(rb"[0-9]+")
 _CARD_EXTENT = re.compile(rb"[0-9]++(?:[ \-.+_/\t]{1,3}+[0-9]++)*+")
@@ -14,9 +14,10 @@ _LEAST_DIGITS = 13
 _MAX_DIGITS = 19
 _MAX_LENGTH = _MAX_DIGITS + 18 * 3 + 1
 _CARD_HEAD = re.compile(
-    rb"(?<![0-9])(?<![0-9][.,])[234568]"
+    rb"(?<![0-9])(?<![0-9][.,])(?:[234568]|1(?=800[0-9]{11}(?![0-9])))"
     rb"(?:[0-9]{12,18}(?![0-9])|(?:[0-9]{3}|[0-9]{5}|[0-9]{7})[ \-.+_/\t]{1,3}[0-9]|(?:[ \-.+_/\t]{1,3}[0-9]){12})"
 )
+_CARD_WORDS = re.compile(r"(?:\bcards?\b|\bcc\b|maestro|credit|debit|carte|karte|tarjeta|卡)[^0-9\n]{0,20}\Z")
 _SINGLE_BEFORE = re.compile(rb"(?<![0-9])[0-9][ \-./()_+\t]{1,3}\Z")
 _IBAN_HEAD = re.compile(rb"([A-Za-z]{2})[ \-]?[0-9]{2}(?=[ \-]?[A-Za-z0-9])")
 _IBAN_TRIGGER = rb"(?i)(?:" + "|".join(IBAN_LENGTHS).encode() + rb")[ \-]?[0-9]{2}(?:[ \-]{0,2}[A-Za-z0-9]){11}"
@@ -80,7 +81,15 @@ def _end_of(view: View, at: int, count: int) -> int:
     return at
 
 
+def _short_card(view: View, match: re.Match[bytes]) -> Hit | None:
+    """A number of twelve digits, as some debit cards have: too short to count without a word for it."""
+    if not luhn(match[0]) or not _CARD_WORDS.search(view.before(match.start(), 32)) or glued(view, *match.span()):
+        return None
+    return hit(match)
+
+
 RULES = (
+    Rule("short_card", "CARD", 0.8, 59, rb"[56][0-9]{11}", by_pattern(rb"(?<![0-9])[56][0-9]{11}(?![0-9])", _short_card)),
     Rule("card", "CARD", 1.0, 60, rb"[0-9](?:[ \-.+_/\t]{0,3}[0-9]){12}", _cards),
     Rule("iban", "IBAN", 1.0, 70, _IBAN_TRIGGER, _ibans),
 )

@@ -113,7 +113,10 @@ def _national_end(number: bytes) -> tuple[int, bytes] | None:
 
 def _north_american(view: View, start: int, end: int) -> Iterator[Hit]:
     for match in _NORTH_AMERICAN.finditer(view.data, start, end):
-        if not glued(view, *match.span()) and not (match[0][:1] != b"(" and named_as_id(view, match.start())):
+        extended = _EXTENSION.match(view.data, match.end())
+        if glued(view, match.start(), extended.end() if extended else match.end()):
+            continue
+        if match[0][:1] == b"(" or not named_as_id(view, match.start()):
             yield Hit(match.start(), match.end(), b"+1" + plain(match[0])[-10:])
 
 
