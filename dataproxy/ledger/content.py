@@ -1,12 +1,13 @@
 """What a leaf commits to: a redacted row and all that hangs on it, in one canonical form.
 
-The same functions serve the row that is about to be stored and the one that is read back to be checked. Texts are committed to as
-they are before compression, so that whoever holds an export can check it without the store.
+The same functions serve the row that is about to be stored and the one that is read back to be checked. Texts and arrays are committed
+to as they are before compression, so that an export can be read and checked without the store, and packed anew by another.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -22,20 +23,20 @@ Row = Mapping[str, Any]
 
 
 @dataclass(slots=True, frozen=True)
+class OwnedTokens:
+    """The tokens of one choice: a row of ``token_segment`` and its arrays, not compressed, in the order of ARRAYS."""
+
+    row: Row
+    arrays: Sequence[bytes]
+
+
+@dataclass(slots=True, frozen=True)
 class OwnedContent:
     """A content that an event was the first to store; ``spans`` are rows of ``content_span``."""
 
     digest: bytes
     data: bytes
     spans: Sequence[Row]
-
-
-@dataclass(slots=True, frozen=True)
-class OwnedTokens:
-    """The tokens of one choice: a row of ``token_segment`` and its arrays, not compressed, in the order of ARRAYS."""
-
-    row: Row
-    arrays: Sequence[bytes]
 
 
 def row_content(table: Table, row: Row) -> bytes:
@@ -81,12 +82,13 @@ def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
     """JSON of a row: its columns but ``without``, in their order; numbers of a float column as floats, bytes as base64."""
     columns = [column for column in table.columns if column.name not in without]
     names = tuple(column.name for column in columns)
+    values_of = itemgetter(*names)
     floats = tuple(column.name for column in columns if isinstance(column.type, Float))
     flags = tuple(column.name for column in columns if isinstance(column.type, Boolean))
     encode = msgspec.json.encode
 
     def encoded(row: Row) -> bytes:
-        values = {name: row[name] for name in names}
+        values = dict(zip(names, values_of(row), strict=True))
         for name in floats:
             if values[name] is not None:
                 values[name] = float(values[name])

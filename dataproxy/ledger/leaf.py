@@ -10,6 +10,7 @@ hash of the leaf before it in the same chain (a trajectory), 32 zero bytes for t
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from dataproxy.ledger.merkle import leaf_hash
 
@@ -17,6 +18,8 @@ FIRST = bytes(32)
 """``previous`` of the first leaf of a chain."""
 SALT_SIZE = 16
 _HEAD = b"headrace leaf v1\0"
+_INDEX_SIZE = (8).to_bytes(4, "big")
+_HASH_SIZE = (32).to_bytes(4, "big")
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,5 +62,15 @@ def commit(salt: bytes, content: bytes) -> bytes:
 
 def hash_of(tenant: str, index: int, kind: str, row_key: str, chain: str, previous: bytes, commitment: bytes) -> bytes:
     """The leaf's hash in the tree."""
-    fields = (tenant.encode(), index.to_bytes(8, "big"), kind.encode(), row_key.encode(), chain.encode(), previous, commitment)
-    return leaf_hash(_HEAD + b"".join([len(field).to_bytes(4, "big") + field for field in fields]))
+    where = b"%b%b%b%b" % (_framed(tenant), _INDEX_SIZE, index.to_bytes(8, "big"), _framed(kind))
+    key, link = row_key.encode(), chain.encode()
+    sizes = (len(key).to_bytes(4, "big"), len(link).to_bytes(4, "big"), len(previous).to_bytes(4, "big"), _HASH_SIZE)
+    return leaf_hash(
+        b"%b%b%b%b%b%b%b%b%b%b" % (_HEAD, where, sizes[0], key, sizes[1], link, sizes[2], previous, sizes[3], commitment)
+    )
+
+
+@lru_cache(maxsize=256)
+def _framed(word: str) -> bytes:
+    """A field that many leaves share."""
+    return len(word.encode()).to_bytes(4, "big") + word.encode()

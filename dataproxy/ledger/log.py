@@ -72,10 +72,19 @@ def _append(connection: Connection, tenant: str, leaves: list[Leaf]) -> None:
         frontier.push(hashed)
         if leaf.chain:
             chains[leaf.chain] = hashed
-        named = {"tenant": tenant, "leaf_index": index}
-        row = {"kind": leaf.kind, "row_key": leaf.row_key, "chain": leaf.chain, "previous": previous}
-        rows.append(named | row | {"commitment": commitment, "leaf_hash": hashed})
-        salt_rows.append(named | {"salt": salt})
+        rows.append(
+            {
+                "tenant": tenant,
+                "leaf_index": index,
+                "kind": leaf.kind,
+                "row_key": leaf.row_key,
+                "chain": leaf.chain,
+                "previous": previous,
+                "commitment": commitment,
+                "leaf_hash": hashed,
+            }
+        )
+        salt_rows.append({"tenant": tenant, "leaf_index": index, "salt": salt})
     insert_all(connection, log_leaf, rows)
     insert_all(connection, log_salt, salt_rows)
     connection.execute(_GROWN, {"owner": tenant, "size": frontier.size, "frontier": frontier.encode()})
