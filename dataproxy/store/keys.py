@@ -39,7 +39,11 @@ class KeyBook:
 
     def find(self, key: str, now_us: int) -> KeyInfo | None:
         """The key's row, unless it is unknown, revoked or expired."""
-        info = self._by_hash.get(hash_key(key))
+        return self.find_hash(hash_key(key), now_us)
+
+    def find_hash(self, key_hash: str, now_us: int) -> KeyInfo | None:
+        """The same, of a key known by its hash."""
+        info = self._by_hash.get(key_hash)
         if info is None or info.revoked_us is not None or (info.expires_us is not None and info.expires_us <= now_us):
             return None
         return info

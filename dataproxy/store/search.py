@@ -61,15 +61,17 @@ def _where(query: SearchQuery) -> Iterator[Any]:
 
 
 def _says(item: Event, text: str) -> bool:
-    return not text or any(text in leaf.casefold() for part in (item.o, item.h, item.a, item.y, item.m) for leaf in _strings(part))
+    parts = (item.o, item.h, item.a, item.y, item.m)
+    return not text or any(text in leaf.casefold() for part in parts for leaf in strings_in(part))
 
 
-def _strings(value: Any) -> Iterator[str]:
+def strings_in(value: Any) -> Iterator[str]:
+    """Every string in ``value``, but for keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _strings(item)
+            yield from strings_in(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _strings(item)
+            yield from strings_in(item)

@@ -1,0 +1,76 @@
+"""Lists of trajectories and of the quarantine. Made by the API, read by the console and by reviewers. Times are UTC µs."""
+
+import msgspec
+
+
+class TrajectoryQuery(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What to list; None or "": any. ``text`` in any string of an event, whatever its case; times are of the start.
+
+    ``version`` is the policy version of the last sampled token, ``kind`` one of a redacted value, ``reason`` one of a decision
+    ("eligible", or the reason against), ``outcome`` "error" or "ok". ``rewarded``: whether it has a reward at all.
+    """
+
+    text: str = ""
+    agent: str | None = None
+    session: str | None = None
+    since_us: int | None = None
+    until_us: int | None = None
+    model: str | None = None
+    version: str | None = None
+    kind: str | None = None
+    reason: str | None = None
+    outcome: str | None = None
+    rewarded: bool | None = None
+    min_reward: float | None = None
+    max_reward: float | None = None
+
+
+class TrajectoryRow(msgspec.Struct, frozen=True):
+    """One trajectory in a list. ``opening`` is the beginning of what was first said to the agent, redacted.
+
+    ``redactions`` counts redacted values of its events by kind, ``reasons`` choices by what was decided about training.
+    """
+
+    tenant: str
+    trajectory_id: str
+    agent: str
+    session_id: str
+    started_us: int
+    last_us: int
+    num_events: int
+    reward: float | None
+    version: str | None
+    models: list[str]
+    reasons: dict[str, int]
+    redactions: dict[str, int]
+    times_trained: int
+    num_errors: int
+    opening: str
+
+
+class TrajectoryPage(msgspec.Struct, frozen=True):
+    """Trajectories, newest start first; ``next_after`` is the cursor of what comes next, None at the end.
+
+    ``looked_back_to_us``: where the question was too wide for one page, the start of the last one that was looked at.
+    """
+
+    rows: list[TrajectoryRow]
+    next_after: str | None
+    looked_back_to_us: int | None = None
+
+
+class QuarantineRow(msgspec.Struct, frozen=True):
+    """An exchange that could not be made an event: when, and why. What it said stays sealed."""
+
+    tenant: str
+    event_id: str
+    reason: str
+    created_us: int
+    size_bytes: int
+
+
+class QuarantinePage(msgspec.Struct, frozen=True):
+    """The quarantine, newest first; ``next_after`` is the cursor of the next page, None at the end."""
+
+    rows: list[QuarantineRow]
+    next_after: str | None

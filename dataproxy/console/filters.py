@@ -1,0 +1,68 @@
+"""The filters of the list of trajectories: from the address of a page to a query, and back for links."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from dataproxy.client.trajectory_types import TrajectoryQuery
+from dataproxy.errors import Refused
+
+NAMES = (
+    "text", "agent", "session", "since", "until", "model", "version", "kind", "reason", "outcome", "rewarded", "min_reward", "max_reward",
+)  # fmt: skip
+_MOST = 200
+
+
+def asked(params: Mapping[str, str]) -> dict[str, str]:
+    """Those fields that say something."""
+    return {name: params[name].strip()[:_MOST] for name in NAMES if params.get(name, "").strip()}
+
+
+def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
+    """The query that ``fields`` (see ``asked``) mean.
+
+    Raises:
+        Refused: a time or a number cannot be read.
+    """
+    outcome = fields.get("outcome")
+    if outcome not in (None, "error", "ok"):
+        raise Refused("`outcome` is error or ok")
+    rewarded = {"yes": True, "no": False}.get(fields.get("rewarded", ""))
+    return TrajectoryQuery(
+        text=fields.get("text", ""),
+        agent=fields.get("agent"),
+        session=fields.get("session"),
+        since_us=_moment(fields, "since"),
+        until_us=_moment(fields, "until"),
+        model=fields.get("model"),
+        version=fields.get("version"),
+        kind=fields.get("kind"),
+        reason=fields.get("reason"),
+        outcome=outcome,
+        rewarded=rewarded,
+        min_reward=_number(fields, "min_reward"),
+        max_reward=_number(fields, "max_reward"),
+    )
+
+
+def _moment(fields: Mapping[str, str], name: str) -> int | None:
+    """UTC µs of a date, or of a date and time; without a zone it is UTC."""
+    if name not in fields:
+        return None
+    try:
+        moment = datetime.fromisoformat(fields[name])
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+    except (ValueError, OverflowError) as error:
+        raise Refused(f"`{name}` is a date such as 2026-11-30 or 2026-11-30T14:00") from error
+
+
+def _number(fields: Mapping[str, str], name: str) -> float | None:
+    if name not in fields:
+        return None
+    try:
+        value = float(fields[name])
+    except ValueError as error:
+        raise Refused(f"`{name}` is a number") from error
+    if not math.isfinite(value):
+        raise Refused(f"`{name}` is a finite number")
+    return value

@@ -1,0 +1,79 @@
+"""Live: what happens now. Counts, the journal's backlog, processes, and the last calls; it asks again every few seconds."""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from sqlalchemy import Connection, select
+
+from dataproxy.api import admin_routes
+from dataproxy.api.identity import require, scope
+from dataproxy.client.types import Status
+from dataproxy.console.rendering import render
+from dataproxy.console.seat import Seat, ServicesDep
+from dataproxy.services import Services
+from dataproxy.store.reading import body_of
+from dataproxy.store.schema import event
+
+router = APIRouter()
+_CALLS = 300
+_MINUTE_US = 60_000_000
+
+
+@dataclass(slots=True, frozen=True)
+class Traffic:
+    """The last calls that were drained: how many a minute, for how long (ms, middle and 95th percentile), by whom."""
+
+    num: int
+    last_minute: int
+    newest_us: int | None
+    errors: int
+    p50_ms: float | None
+    p95_ms: float | None
+    workers: list[tuple[str, int]]
+    versions: list[tuple[str, int]]
+
+
+@router.get("/live")
+def get_live(request: Request, services: ServicesDep, seat: Seat) -> Response:
+    """The page, or the piece of it that changes."""
+    require(seat.caller, "trainer")
+    counts = msgspec.json.decode(bytes(admin_routes.get_status(services, seat.caller).body), type=Status)
+    tenant, now_us = scope(seat.caller), services.now_us()
+    with services.database.read() as connection:
+        traffic = _traffic(connection, tenant, now_us)
+    processes = _processes(services) if tenant is None else []
+    template = "live_piece.html" if "hx-request" in request.headers else "live.html"
+    shown = {"counts": counts, "traffic": traffic, "processes": processes, "now_us": now_us, "operator": tenant is None}
+    return render(request, template, seat, **shown)  # type: ignore[arg-type]  # none of them is `status`
+
+
+def _traffic(connection: Connection, tenant: str | None, now_us: int) -> Traffic:
+    query = select(event.c.started_us, event.c.ended_us, event.c.status, event.c.body)
+    query = query.where(event.c.kind == "model_call").order_by(event.c.position.desc()).limit(_CALLS)
+    calls = connection.execute(query if tenant is None else query.where(event.c.tenant == tenant)).all()
+    took = sorted((row.ended_us - row.started_us) / 1000 for row in calls)
+    workers: Counter[str] = Counter()
+    versions: Counter[str] = Counter()
+    for row in calls:
+        m = body_of(row.body).m
+        workers[str(m.get("worker") or "unknown")] += 1
+        versions.update({str(span[0]) for choice in m.get("versions") or [] for span in choice})
+    return Traffic(
+        len(calls),
+        sum(row.ended_us > now_us - _MINUTE_US for row in calls),
+        max((row.ended_us for row in calls), default=None),
+        sum(row.status is None or row.status >= 400 for row in calls),
+        took[len(took) // 2] if took else None,
+        took[int(len(took) * 0.95)] if took else None,
+        workers.most_common(20),
+        versions.most_common(20),
+    )
+
+
+def _processes(services: Services) -> list[tuple[str, str]]:
+    """(name, process id) of what the launcher keeps running."""
+    files: list[Path] = sorted((services.data_dir / "run").glob("*.pid"))
+    return [(file.stem, file.read_text(errors="replace").strip()[:20]) for file in files if file.stat().st_size < 100]

@@ -1,0 +1,77 @@
+"""Pages from templates: everything is escaped, every text from agents goes through ``dataproxy.console.plain`` first."""
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlencode
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from dataproxy.console.plain import one_line
+from dataproxy.console.sittings import Sitting
+
+_HERE = Path(__file__).parent
+ASSETS = _HERE / "assets"
+_THEMES = ("dark", "light")
+
+
+def when(time_us: int | None) -> str:
+    """UTC µs to the second; ``—`` for None."""
+    if time_us is None:
+        return "—"
+    try:
+        return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError, OSError):
+        return str(time_us)
+
+
+def number(value: float | None) -> str:
+    """Three significant digits; ``—`` for None."""
+    return "—" if value is None else f"{value:.3g}"
+
+
+def size(num_bytes: int) -> str:
+    """Bytes as people say them."""
+    amount = float(num_bytes)
+    for unit in ("B", "KB", "MB"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:.3g} GB"
+
+
+def _query(values: dict[str, object]) -> str:
+    return urlencode({name: value for name, value in values.items() if value not in (None, "")}, errors="replace")
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"when": when, "number": number, "size": size, "line": one_line, "query": _query}
+    digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(ASSETS.iterdir()))
+    made.globals["release"] = hashlib.sha256("".join(digests).encode()).hexdigest()[:12]
+    return made
+
+
+_TEMPLATES = _environment()
+
+
+def render(request: Request, template: str, seat: Sitting | None = None, status: int = 200, **context: object) -> HTMLResponse:
+    """The page ``template``, for whoever sits there."""
+    theme = request.cookies.get("headrace-theme", "")
+    known = {
+        "seat": seat,
+        "here": request.url.path,
+        "theme": theme if theme in _THEMES else "",
+        "done": request.query_params.get("done", ""),
+    }
+    text = _TEMPLATES.get_template(template).render(**known, **context)
+    return HTMLResponse(text.encode("utf-8", "replace"), status)

@@ -1,0 +1,114 @@
+"""Trajectories: the list with its filters, one as the conversation that it was, its tokens, and its proof."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import select
+
+from dataproxy.api.identity import require, scope
+from dataproxy.api.on_record import put_on_record
+from dataproxy.api.trajectory_routes import page_of_trajectories
+from dataproxy.console.conversation import Reader
+from dataproxy.console.filters import NAMES, asked, query_of
+from dataproxy.console.plain import Budget, plain
+from dataproxy.console.proof import proof_of
+from dataproxy.console.rendering import render
+from dataproxy.console.seat import Seat, ServicesDep
+from dataproxy.console.tokens import strip
+from dataproxy.errors import NotFound
+from dataproxy.store.review import Review, review_of
+from dataproxy.store.schema import event, redaction_count, trajectory
+from dataproxy.store.segments import token_records
+
+router = APIRouter()
+_ROWS, _TURNS = 50, 40
+_REASONS = (
+    "eligible", "no_consent", "no_tokens", "http_error", "disconnected", "engine_abort", "truncated", "bad_logprobs",
+    "unknown_version", "altered", "secret_in_answer", "dropped_kind", "external_model",
+)  # fmt: skip
+"""Offered by the form beside whatever is typed."""
+Start = Annotated[int, Query(ge=0, le=1 << 31)]
+
+
+@router.get("/trajectories")
+def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "") -> Response:
+    """A page of the list."""
+    require(seat.caller, "reviewer")
+    fields = asked(request.query_params)
+    page = page_of_trajectories(services, seat.caller, query_of(fields), after, _ROWS, seat.purpose)
+    with services.database.read() as connection:
+        counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
+        if (tenant := scope(seat.caller)) is not None:
+            counted = counted.where(redaction_count.c.tenant == tenant)
+        kinds = list(connection.execute(counted).scalars())
+    form = {name: fields.get(name, "") for name in NAMES}
+    shown = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
+    return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
+
+
+@router.get("/trajectories/{trajectory_id}")
+def get_one(
+    request: Request, services: ServicesDep, seat: Seat, trajectory_id: str, start: Start = 0, tenant: str = ""
+) -> Response:
+    """A page of its turns, and all that is known of it."""
+    require(seat.caller, "reviewer")
+    with services.database.read() as connection:
+        review = review_of(connection, _owner(seat, tenant), trajectory_id, start, _TURNS)
+    put_on_record(services, seat.caller, [review.trajectory.tenant], "trajectory", trajectory_id, seat.purpose)
+    reader = Reader(Budget())
+    turns = [reader.turn(item) for item in review.events]
+    return render(
+        request, "trajectory.html", seat, review=review, row=review.trajectory, turns=turns, rewards=_rewards(review), start=start
+    )
+
+
+@router.get("/events/{event_id}/tokens")
+def get_tokens(request: Request, services: ServicesDep, seat: Seat, event_id: str, start: Start = 0, tenant: str = "") -> Response:
+    """The tokens of one event; a piece of the trajectory's page, or a page of its own."""
+    require(seat.caller, "reviewer")
+    owner = _owner(seat, tenant)
+    with services.database.read() as connection:
+        query = select(event.c.tenant, event.c.trajectory_id).where(event.c.event_id == event_id).order_by(event.c.tenant)
+        row = connection.execute(query if owner is None else query.where(event.c.tenant == owner)).first()
+        if row is None:
+            raise NotFound(f"no event {event_id}")
+        records = token_records(connection, row.tenant, event_id)
+    put_on_record(services, seat.caller, [row.tenant], "tokens", event_id, seat.purpose)
+    strips = [strip(record, start) for record in records]
+    template = "tokens_piece.html" if "hx-request" in request.headers else "tokens.html"
+    return render(request, template, seat, strips=strips, event_id=event_id, row=row, start=start)
+
+
+@router.get("/trajectories/{trajectory_id}/proof")
+def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id: str, tenant: str = "") -> Response:
+    """Its leaves in the log, each with its path to the last checkpoint."""
+    require(seat.caller, "reviewer")
+    owner = _owner(seat, tenant)
+    services.checkpoints.cut()
+    with services.database.read() as connection:
+        query = select(trajectory.c.tenant).where(trajectory.c.trajectory_id == trajectory_id).order_by(trajectory.c.tenant)
+        found = connection.execute(query if owner is None else query.where(trajectory.c.tenant == owner)).scalar()
+        if found is None:
+            raise NotFound(f"no trajectory {trajectory_id}")
+        verifier = services.checkpoints.signer.verifier
+        proof = proof_of(connection, found, trajectory_id, verifier)
+    put_on_record(services, seat.caller, [found], "proof", trajectory_id, seat.purpose)
+    return render(request, "proof.html", seat, proof=proof, trajectory_id=trajectory_id, owner=found, key_line=verifier.key_line())
+
+
+def _owner(seat: Seat, tenant: str) -> str | None:
+    """Whose to look among: the caller's own; of an operator, whom the address names."""
+    return scope(seat.caller) if scope(seat.caller) is not None else tenant or None
+
+
+def _rewards(review: Review) -> list[dict[str, object]]:
+    """Rewards as the time line shows them; one that another replaced is marked."""
+    replaced = {row.supersedes for row in review.rewards if row.supersedes}
+    return [
+        {
+            "row": row,
+            "replaced": row.reward_id in replaced,
+            "texts": [(name, plain(text)) for name in ("label", "correction", "explanation") if (text := getattr(row, name))],
+        }
+        for row in review.rewards
+    ]

@@ -1,0 +1,71 @@
+"""One trajectory as a reviewer looks at it: a page of its events, its rewards, what was decided, and who learned from it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, select
+
+from atdp.events import Event
+from atdp.rewards import effective_reward
+from dataproxy.errors import NotFound
+from dataproxy.store.reading import read_events
+from dataproxy.store.rewards import rewards_of
+from dataproxy.store.schema import eligibility, event, reward, token_segment, training_use, trajectory
+
+_MOST_ROWS = 500
+
+
+@dataclass(slots=True, frozen=True)
+class Review:
+    """``trajectory``, ``rewards``, ``decisions`` and ``uses`` are rows of their tables; ``next_from``: the ``seq`` to go on from.
+
+    ``tokens`` maps an event to its choices that have tokens; ``reward`` is the effective one now, None without any.
+    """
+
+    trajectory: Row[Any]
+    events: list[Event]
+    next_from: int | None
+    rewards: list[Row[Any]]
+    reward: float | None
+    decisions: dict[str, list[Row[Any]]]
+    tokens: dict[str, int]
+    uses: list[Row[Any]]
+
+
+def review_of(connection: Connection, tenant: str | None, trajectory_id: str, start: int, limit: int) -> Review:
+    """The trajectory with up to ``limit`` events from ``seq`` ``start`` on; ``tenant`` None: anybody's.
+
+    Raises:
+        NotFound: this tenant has none of that id.
+    """
+    named = select(trajectory).where(trajectory.c.trajectory_id == trajectory_id).order_by(trajectory.c.tenant)
+    row = connection.execute(named if tenant is None else named.where(trajectory.c.tenant == tenant)).first()
+    if row is None:
+        raise NotFound(f"no trajectory {trajectory_id}")
+    mine = (event.c.tenant == row.tenant, event.c.trajectory_id == trajectory_id)
+    page = select(event).where(*mine, event.c.seq >= start).order_by(event.c.seq, event.c.position).limit(limit + 1)
+    events = [item for _, item in read_events(connection, page)]
+    next_from = events[limit].seq if len(events) > limit and events[limit].seq > start else None
+    events = events[:limit]
+    shown = [item.event_id for item in events]
+    decisions: dict[str, list[Row[Any]]] = {}
+    where = (eligibility.c.tenant == row.tenant, eligibility.c.event_id.in_(shown))
+    for one in connection.execute(select(eligibility).where(*where).order_by(eligibility.c.choice)):
+        decisions.setdefault(one.event_id, []).append(one)
+    tokens = (token_segment.c.tenant == row.tenant, token_segment.c.event_id.in_(shown))
+    counts: dict[str, int] = {}
+    for one in connection.execute(select(token_segment.c.event_id).where(*tokens)):
+        counts[one.event_id] = counts.get(one.event_id, 0) + 1
+    of_it = (reward.c.tenant == row.tenant, reward.c.trajectory_id == trajectory_id)
+    given = select(reward).where(*of_it).order_by(reward.c.received_us, reward.c.reward_id).limit(_MOST_ROWS)
+    used = (training_use.c.tenant == row.tenant, training_use.c.trajectory_id == trajectory_id)
+    return Review(
+        row,
+        events,
+        next_from,
+        list(connection.execute(given)),
+        effective_reward(rewards_of(connection, row.tenant, [trajectory_id]).get(trajectory_id, [])),
+        decisions,
+        counts,
+        list(connection.execute(select(training_use).where(*used).order_by(training_use.c.used_us).limit(_MOST_ROWS))),
+    )

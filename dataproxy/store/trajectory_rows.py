@@ -1,0 +1,135 @@
+"""What a list of trajectories says of each: models, decisions, redacted values, reward, and how it began. A few queries a page."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, select
+
+from atdp.rewards import effective_reward
+from atdp.versions import version_name
+from dataproxy.client.trajectory_types import TrajectoryRow
+from dataproxy.store.compression import decompress
+from dataproxy.store.reading import body_of, named_contents, read_events
+from dataproxy.store.rewards import rewards_of
+from dataproxy.store.schema import content, content_span, eligibility, event, event_span
+from dataproxy.store.search import strings_in
+
+_Key = tuple[str, str]
+_CHUNK = 400
+_OPENING = 140
+
+
+def by_tenant(keys: Iterable[_Key]) -> Iterator[tuple[str, list[str]]]:
+    """Each tenant with its trajectories, some hundred at a time."""
+    grouped: dict[str, list[str]] = defaultdict(list)
+    for tenant, trajectory_id in keys:
+        grouped[tenant].append(trajectory_id)
+    for tenant, ids in grouped.items():
+        for start in range(0, len(ids), _CHUNK):
+            yield tenant, ids[start : start + _CHUNK]
+
+
+def rows_of(connection: Connection, found: Sequence[Row[Any]]) -> list[TrajectoryRow]:
+    """``found`` rows of ``trajectory`` as a list shows them, in their order."""
+    keys = [(row.tenant, row.trajectory_id) for row in found]
+    kinds, openings = kinds_of(connection, keys), _openings(connection, keys)
+    models: dict[_Key, set[str]] = defaultdict(set)
+    errors: Counter[_Key] = Counter()
+    reasons: dict[_Key, Counter[str]] = defaultdict(Counter)
+    rewards: dict[_Key, float | None] = {}
+    for owner, ids in by_tenant(keys):
+        rewards |= {(owner, one): effective_reward(given) for one, given in rewards_of(connection, owner, ids).items()}
+        mine = (event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+        for row in connection.execute(select(event.c.trajectory_id, event.c.model, event.c.status).where(*mine)):
+            models[owner, row.trajectory_id].update({row.model} - {""})
+            errors[owner, row.trajectory_id] += row.status is not None and row.status >= 400
+        same = (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id)
+        decided = select(event.c.trajectory_id, eligibility.c.reason).select_from(event.join(eligibility, same)).where(*mine)
+        for row in connection.execute(decided):
+            reasons[owner, row.trajectory_id][row.reason] += 1
+    return [
+        TrajectoryRow(
+            row.tenant,
+            row.trajectory_id,
+            row.agent,
+            row.session_id,
+            row.started_us,
+            row.last_us,
+            row.num_events,
+            rewards.get(key),
+            version_name(row.last_version) if row.last_version >= 0 else None,
+            sorted(models[key]),
+            dict(reasons[key].most_common()),
+            dict(kinds[key].most_common()),
+            row.times_trained,
+            errors[key],
+            openings.get(key, ""),
+        )
+        for key, row in zip(keys, found, strict=True)
+    ]
+
+
+def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter[str]]:
+    """Trajectory → its redacted values by kind; a text that stands in several of its events counts once."""
+    found: dict[_Key, Counter[str]] = {key: Counter() for key in keys}
+    for owner, ids in by_tenant(keys):
+        holders: dict[bytes, set[str]] = defaultdict(set)
+        own: dict[str, str] = {}
+        query = select(event.c.event_id, event.c.trajectory_id, event.c.body)
+        for row in connection.execute(query.where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))):
+            own[row.event_id] = row.trajectory_id
+            for digest, _ in named_contents(body_of(row.body)):
+                holders[digest].add(row.trajectory_id)
+        for digests in _chunks(list(holders)):
+            spans = select(content_span.c.digest, content_span.c.kind)
+            for row in connection.execute(spans.where(content_span.c.tenant == owner, content_span.c.digest.in_(digests))):
+                for trajectory_id in holders[row.digest]:
+                    found[owner, trajectory_id][row.kind] += 1
+        for events in _chunks(list(own)):
+            outside = select(event_span.c.event_id, event_span.c.kind)
+            for row in connection.execute(outside.where(event_span.c.tenant == owner, event_span.c.event_id.in_(events))):
+                found[owner, own[row.event_id]][row.kind] += 1
+    return found
+
+
+def texts_of(connection: Connection, keys: Sequence[_Key]) -> Iterator[tuple[_Key, str]]:
+    """Trajectory → all that its events say, in lower case; strings are apart by a NUL."""
+    for owner, ids in by_tenant(keys):
+        texts: dict[str, list[str]] = defaultdict(list)
+        query = select(event).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+        for _, item in read_events(connection, query):
+            for part in (item.o, item.h, item.a, item.y, item.m):
+                texts[item.trajectory_id].extend(strings_in(part))
+        for trajectory_id, said in texts.items():
+            yield (owner, trajectory_id), "\0".join(said).casefold()
+
+
+def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
+    """Trajectory → the beginning of the first thing that a user said in it."""
+    found: dict[_Key, str] = {}
+    for owner, ids in by_tenant(keys):
+        names: dict[str, list[bytes]] = {}
+        query = select(event.c.trajectory_id, event.c.body).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+        for row in connection.execute(query.where(event.c.kind == "model_call").order_by(event.c.seq, event.c.position)):
+            if row.trajectory_id not in names:
+                names[row.trajectory_id] = [bytes.fromhex(name) for name in body_of(row.body).o.get("messages", [])[:4]]
+        said: dict[bytes, str | None] = {}
+        for digests in _chunks(sorted({digest for mine in names.values() for digest in mine})):
+            where = (content.c.tenant == owner, content.c.digest.in_(digests))
+            for row in connection.execute(select(content.c.digest, content.c.data).where(*where)):
+                said[row.digest] = _said_by_user(msgspec.json.decode(decompress(row.data)))
+        for trajectory_id, mine in names.items():
+            found[owner, trajectory_id] = next((text for digest in mine if (text := said.get(digest))), "")
+    return found
+
+
+def _said_by_user(message: Any) -> str | None:
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    return " ".join(next(strings_in(message.get("content")), "")[: 4 * _OPENING].split())[:_OPENING]
+
+
+def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))
