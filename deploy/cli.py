@@ -8,6 +8,7 @@ from deploy.commands import (
     agents,
     audit,
     consent,
+    console,
     demo,
     export,
     feedback,
@@ -40,6 +41,7 @@ app.add_typer(redaction.app, name="redaction")
 app.add_typer(quarantine.app, name="quarantine")
 app.add_typer(agents.app, name="agents")
 app.add_typer(feedback.app, name="feedback")
+app.command("console")(console.console)
 app.command("export")(export.export)
 app.add_typer(versions.app, name="versions")
 app.command("rollback")(rollback.rollback)

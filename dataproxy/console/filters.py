@@ -8,7 +8,8 @@ from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.errors import Refused
 
 NAMES = (
-    "text", "agent", "session", "since", "until", "model", "version", "kind", "reason", "outcome", "rewarded", "min_reward", "max_reward",
+    "text", "agent", "session", "since", "until", "model", "version", "kind", "reason", "outcome", "rewarded",
+    "min_reward", "max_reward",
 )  # fmt: skip
 _MOST = 200
 

@@ -1,7 +1,7 @@
 """The door for browsers: a TCP port, loopback by default, that passes /console on to the data proxy's socket, and nothing else.
 
-It runs while somebody asked for it (``headrace console``). It answers only to the names that it was told, so that no page of another
-site reaches it under a name of its own (DNS rebinding), and says to the data proxy who came and how.
+It runs while somebody asked for it (``headrace console``). It answers only to the names that it was told, so that no page of
+another site reaches it under a name of its own (DNS rebinding), and says to the data proxy who came and how.
 """
 
 import socket
@@ -19,8 +19,12 @@ from starlette.routing import Route
 
 _MOST_BYTES = 64 << 10
 _NOT_PASSED = frozenset(
-    ("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization", "authorization", "forwarded")
+    (
+        *("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authorization"),
+        *("authorization", "forwarded"),
+    )
 )
+_OURS = ("x-forwarded-", "x-headrace-")
 _METHODS = ["GET", "HEAD", "POST"]
 
 
@@ -44,7 +48,7 @@ def create_relay(data_proxy: Path, names: Collection[str], https: bool = False) 
         if int(request.headers.get("content-length") or 0) > _MOST_BYTES:
             return PlainTextResponse("The form is too large.\n", 413)
         client: httpx.AsyncClient = request.app.state.client
-        sent = [(k, v) for k, v in request.headers.items() if k not in _NOT_PASSED and not k.startswith(("x-forwarded-", "x-headrace-"))]
+        sent = [(k, v) for k, v in request.headers.items() if k not in _NOT_PASSED and not k.startswith(_OURS)]
         peer = request.client.host if request.client is not None else ""
         sent += [("x-forwarded-for", peer), ("x-forwarded-proto", "https" if https else "http")]
         url = httpx.URL("http://data-proxy", raw_path=request.scope["raw_path"] + b"?" + request.scope["query_string"])
@@ -80,4 +84,5 @@ def listen(host: str, port: int) -> socket.socket:
 
 def server_on(app: Starlette) -> uvicorn.Server:
     """A server for a listener of ``listen``: ``server.run(sockets=[listener])``."""
-    return uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False, server_header=False))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", proxy_headers=False, server_header=False)
+    return uvicorn.Server(config)

@@ -13,6 +13,7 @@ COMMANDS = (
     "status",
     "keys",
     "consent",
+    "console",
     "recording",
     "redaction", "quarantine",
     "feedback",
