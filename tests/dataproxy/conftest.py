@@ -16,6 +16,8 @@ _ON_BOTH = (
     "store",
     "drain/test_drain.py",
     "drain/test_external.py",
+    "ingest/test_events_route.py",
+    "ingest/test_mcp.py",
     "lease",
     "assemble/test_exact_joins.py",
     "api/test_api.py",

@@ -3,7 +3,6 @@
 from typing import Any
 
 import msgspec
-import pytest
 from sqlalchemy import select
 
 from dataproxy.capture import RequestHalf, ResponseHalf
@@ -57,21 +56,19 @@ async def test_a_tool_call_becomes_an_event_redacted_that_never_trains_and_costs
     assert proxy.count(eligibility) == proxy.count(key_usage) == proxy.count(trajectory) == 0
 
 
-@pytest.mark.parametrize(
-    ("pair", "kind", "error"),
-    [
+async def test_what_failed_is_an_error(proxy: Proxy) -> None:
+    cases: list[tuple[Any, str, str | None]] = [
         (mcp("tools/call", {"name": "x"}, {"result": {"content": [], "isError": True}}), "tool_call", None),
         (mcp("resources/read", {"uri": "a://b"}, {"error": {"code": -32002, "message": "none"}}), "retrieval", "jsonrpc -32002"),
         (mcp("prompts/get", {"name": "p"}, {"error": {"code": -32602, "message": "no"}}), "mcp", "jsonrpc -32602"),
         (mcp("tools/call", {"name": "x"}, None, status=0, delivery="disconnected"), "tool_call", "disconnected"),
         (mcp("tools/call", {"name": "x"}, None, status=401, delivery="upstream_error", error="refused"), "tool_call", "refused"),
-    ],
-)  # fmt: skip
-async def test_what_failed_is_an_error(proxy: Proxy, pair: Any, kind: str, error: str | None) -> None:
-    await drained(proxy, pair)
-    made = found(proxy, pair)
-    assert made.kind == kind and made.y["is_error"] is True
-    assert made.y.get("error", {}).get("type") == error
+    ]  # fmt: skip
+    await drained(proxy, *(pair for pair, _, _ in cases))
+    for pair, kind, error in cases:
+        made = found(proxy, pair)
+        assert made.kind == kind and made.y["is_error"] is True
+        assert made.y.get("error", {}).get("type") == error
 
 
 async def test_a_resource_is_a_retrieval_and_joins_the_session_that_the_agent_named(proxy: Proxy) -> None:

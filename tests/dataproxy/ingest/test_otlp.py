@@ -1,22 +1,13 @@
-"""Spans of real instrumentations, exported by the real OTLP exporter in both encodings, become events by the mapping."""
+"""Spans become events by the mapping, in both encodings of OTLP; evaluations become rewards. Real ones: test_instrumentations."""
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
 import pytest
-from openai import APIStatusError, OpenAI
-from openinference.instrumentation.openai import OpenAIInstrumentor as OpenInference
-from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from opentelemetry.instrumentation.openai import OpenAIInstrumentor as OpenLLMetry
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from sqlalchemy import select
 
 from atdp.events import Event
@@ -29,47 +20,9 @@ from dataproxy.store.reading import list_events
 from dataproxy.store.schema import event, reward
 from tests.dataproxy.api.served import serve
 from tests.dataproxy.exchanges import exchange, user, write
-from tests.dataproxy.proxy import SECRET_WORD, Proxy
-from tests.fakes.engine import FakeEngine
+from tests.dataproxy.proxy import Proxy
 
-MESSAGES: list[Any] = [
-    {"role": "system", "content": "be brief"},
-    {"role": "user", "content": f"it is {SECRET_WORD}"},
-    {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
-    },
-    {"role": "tool", "tool_call_id": "c1", "content": "42"},
-]
 TOOLS: list[Any] = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-
-
-@contextmanager
-def instrumented(instrumentor: Any) -> Iterator[InMemorySpanExporter]:
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentor.instrument(tracer_provider=provider)
-    try:
-        yield exporter
-    finally:
-        instrumentor.uninstrument()
-        provider.shutdown()
-
-
-async def spans_of(instrumentor: Any, **call: Any) -> tuple[list[Any], Any]:
-    """The spans and the answer of a call by the OpenAI SDK to the fake engine."""
-    import asyncio
-
-    async with FakeEngine().serve() as url:
-        with instrumented(instrumentor) as exporter:
-
-            def ask() -> Any:
-                with OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
-                    return client.chat.completions.create(**{"model": "tiny", "messages": MESSAGES, "tools": TOOLS, **call})
-
-            answer = await asyncio.to_thread(ask)
-            return list(exporter.get_finished_spans()), answer
 
 
 def post(path: Path, key: str, body: bytes, content_type: str, **headers: str) -> httpx.Response:
@@ -88,57 +41,6 @@ def stored(proxy: Proxy) -> list[Event]:
 def socket_path(proxy: Proxy, tmp_path: Path) -> Iterator[Path]:
     with serve(proxy.services, tmp_path / "api.sock") as path:
         yield path
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    "instrumentor", [OpenInference, OpenLLMetry], ids=["openinference", "opentelemetry-instrumentation-openai"]
-)
-async def test_a_call_seen_by_a_public_instrumentation_becomes_the_event_it_was(
-    proxy: Proxy, socket_path: Path, instrumentor: Any
-) -> None:
-    spans, answer = await spans_of(instrumentor(), temperature=0.5)
-    request = encode_spans(spans)
-    key = proxy.key("agent")
-    for _ in range(2):  # exported again, as exporters do after a lost answer
-        response = post(socket_path, key, request.SerializeToString(), "application/x-protobuf")
-        assert response.status_code == 200, response.text
-        assert not ExportTraceServiceResponse.FromString(response.content).partial_success.rejected_spans
-    (made,) = stored(proxy)
-    assert (made.kind, made.boundary, made.tenant, made.agent) == ("model_call", "otlp", "acme", "triage")
-    assert [message["role"] for message in made.o["messages"]] == ["system", "user", "assistant", "tool"]
-    assert made.o["messages"][1]["content"] == "it is <PASSWORD_1>" and made.o["messages"][3]["content"] == "42"
-    (asked,) = made.o["messages"][2]["tool_calls"]
-    assert (asked["id"], asked["function"]["name"], asked["function"]["arguments"]) == ("c1", "f", "{}")
-    assert made.o["tools"][0].get("function", made.o["tools"][0])["name"] == "f"
-    assert made.a["messages"][0]["content"] == answer.choices[0].message.content
-    assert made.y["finish_reasons"] == [answer.choices[0].finish_reason]
-    assert made.m["usage"]["prompt_tokens"] == answer.usage.prompt_tokens
-    assert made.m["usage"]["completion_tokens"] == answer.usage.completion_tokens
-    assert made.m["model"] == "tiny" and made.m["completion_id"] == answer.id and made.m["request"]["temperature"] == 0.5
-    assert made.session_id == f"trace-{spans[0].context.trace_id:032x}" and made.ended_at > made.started_at
-    assert SECRET_WORD.encode() not in proxy.everything_at_rest()
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize(
-    "instrumentor", [OpenInference, OpenLLMetry], ids=["openinference", "opentelemetry-instrumentation-openai"]
-)
-async def test_a_failed_call_is_an_error(proxy: Proxy, socket_path: Path, instrumentor: Any) -> None:
-    import asyncio
-
-    async with FakeEngine().serve() as url:
-        with instrumented(instrumentor()) as exporter:
-
-            def ask() -> None:
-                with OpenAI(base_url=f"{url}/none", api_key="x", max_retries=0) as client, pytest.raises(APIStatusError):
-                    client.chat.completions.create(model="tiny", messages=MESSAGES)
-
-            await asyncio.to_thread(ask)
-            body = encode_spans(exporter.get_finished_spans()).SerializeToString()
-    assert post(socket_path, proxy.key("agent"), body, "application/x-protobuf").status_code == 200
-    (made,) = stored(proxy)
-    assert made.y["is_error"] and made.y["error"]["type"]
 
 
 def attribute(name: str, value: Any) -> dict[str, Any]:
@@ -175,19 +77,20 @@ def test_json_with_hex_ids_is_read_and_answered_in_json_and_spans_of_no_genai_ar
     assert stored(proxy)[0].m["otel"]["service"] == "desk" and stored(proxy)[0].m["otel"]["scope"] == "lib 1"
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type"),
-    [
-        (b"\xff\xff", "application/x-protobuf"),
-        (b"{", "application/json"),
-        (b"[]", "application/json"),
-        (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{}]}]}]}', "application/json"),
-        (json_body({"traceId": "zz"}), "application/json"),
-        (b"", "text/plain"),
-    ],
-)
-def test_what_is_no_otlp_is_400(proxy: Proxy, socket_path: Path, body: bytes, content_type: str) -> None:
-    assert post(socket_path, proxy.key("agent"), body, content_type).status_code == 400
+NO_OTLP = [
+    (b"\xff\xff", "application/x-protobuf"),
+    (b"{", "application/json"),
+    (b"[]", "application/json"),
+    (b'{"resourceSpans":[{"scopeSpans":[{"spans":[{}]}]}]}', "application/json"),
+    (json_body({"traceId": "zz"}), "application/json"),
+    (b"", "text/plain"),
+]
+
+
+def test_what_is_no_otlp_is_400(proxy: Proxy, socket_path: Path) -> None:
+    key = proxy.key("agent")
+    for body, content_type in NO_OTLP:
+        assert post(socket_path, key, body, content_type).status_code == 400
     assert proxy.count(event) == 0
 
 

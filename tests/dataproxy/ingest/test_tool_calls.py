@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
-from dataproxy.store.reading import events_of
+from dataproxy.store.reading import events_of, list_events
 from dataproxy.store.schema import content, event, trajectory
 from tests.dataproxy.exchanges import call_in, exchange, user, write
 from tests.dataproxy.proxy import SECRET_WORD, Proxy
@@ -87,24 +87,31 @@ async def test_parallel_calls_are_joined_each_to_its_own_and_a_history_met_for_t
     assert found["c1"].a["arguments"] == '{"n":1}' and {one.parent_id for one in found.values()} == {None}
 
 
-@pytest.mark.parametrize(
-    ("text", "more", "error"),
-    [
-        ("fine", {}, None),
-        ("Errors were found: none", {}, None),
-        ('{"error": null, "ok": 1}', {}, None),
-        ("[1, 2]", {}, None),
-        ("Traceback (most recent call last):\n …", {}, "in_result"),
-        ("Error: no such order", {}, "in_result"),
-        ('{"error": "no such order"}', {}, "in_result"),
-        ('{"isError": true, "content": []}', {}, "in_result"),
-        ("whatever", {"is_error": True}, "reported"),
-    ],
-)
-async def test_a_failed_tool_is_seen(proxy: Proxy, text: str, more: dict[str, Any], error: str | None) -> None:
-    await drained(proxy, exchange([user("a"), asks(), gave(text, **more)], "hm"))
-    (made,) = tool_events(proxy)
-    assert made.y == ({"is_error": True, "error": {"type": error}} if error else {"is_error": False})
+RESULTS: list[tuple[str, dict[str, Any], str | None]] = [
+    ("fine", {}, None),
+    ("Errors were found: none", {}, None),
+    ('{"error": null, "ok": 1}', {}, None),
+    ("[1, 2]", {}, None),
+    ("Traceback (most recent call last):\n …", {}, "in_result"),
+    ("Error: no such order", {}, "in_result"),
+    ('{"error": "no such order"}', {}, "in_result"),
+    ('{"isError": true, "content": []}', {}, "in_result"),
+    ("whatever", {"is_error": True}, "reported"),
+]
+
+
+async def test_a_failed_tool_is_seen(proxy: Proxy) -> None:
+    journal = proxy.journal()
+    for n, (text, more, _) in enumerate(RESULTS):
+        await write(journal, exchange([user("a"), asks(), gave(text, **more)], "hm", session=f"s{n}"))
+    journal.close()
+    proxy.drain()
+    with proxy.services.database.read() as connection:
+        made = {one.session_id: one.y for _, one in list_events(connection, "acme", 100, 0, None, "tool_call")}
+    assert made == {
+        f"s{n}": {"is_error": True, "error": {"type": error}} if error else {"is_error": False}
+        for n, (_, _, error) in enumerate(RESULTS)
+    }
 
 
 async def test_two_conversations_that_begin_alike_keep_their_calls_apart(proxy: Proxy) -> None:

@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import httpx2
 import msgspec
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
-from mcp import Client, ClientSession, MCPError
-from mcp.client.streamable_http import streamable_http_client
-from mcp.server import MCPServer
-from mcp.server.mcpserver import Context
 
 from gateway.mcp.servers import InvalidServers, read_servers
 from tests.fakes.engine import FakeEngine
@@ -25,6 +20,9 @@ from tests.gateway.conftest import Served, run_gateway
 
 def server_app(json_response: bool) -> Any:
     """A real MCP server with a tool that works, one that fails, one that reports progress, and a resource."""
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver import Context
+
     server = MCPServer("orders", log_level="CRITICAL")
 
     @server.tool()
@@ -75,13 +73,18 @@ async def gateway_before(run_dir: Path, app: Any, monkeypatch: pytest.MonkeyPatc
             yield served
 
 
-def transport(served: Served, http: httpx2.AsyncClient) -> Any:
+def transport(served: Served, http: Any) -> Any:
+    from mcp.client.streamable_http import streamable_http_client
+
     return streamable_http_client(f"{served.url}/mcp/orders", http_client=http)
 
 
 @asynccontextmanager
 async def session_of(served: Served, generation: str, key: str = "hr_acme", **headers: str) -> AsyncIterator[Any]:
     """The official client, of the newest generation (stateless) or the one before (sessions)."""
+    import httpx2
+    from mcp import Client, ClientSession
+
     async with httpx2.AsyncClient(headers={"authorization": f"Bearer {key}", **headers}, timeout=20) as http:
         if generation == "newest":
             async with Client(transport(served, http)) as client:
@@ -99,12 +102,15 @@ def recorded(served: Served) -> list[tuple[Any, Any, Any]]:
     return [(msgspec.json.decode(asked.body), msgspec.json.decode(got.body) if got.body else None, got) for asked, got in halves]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.parametrize("generation", ["newest", "sessions"])
 @pytest.mark.parametrize("json_response", [True, False])
 async def test_the_official_client_works_through_the_gateway_and_its_calls_are_on_record(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch, generation: str, json_response: bool
 ) -> None:
+    from mcp import MCPError
+
     spy = Spy(server_app(json_response))
     async with gateway_before(run_dir, spy, monkeypatch) as served:
         async with session_of(served, generation, **{"x-session-id": "s1"}) as client:
@@ -236,6 +242,7 @@ async def test_servers_are_their_tenants_alone_and_their_refusals_are_not_the_ag
     assert (half.delivery, half.status) == ("upstream_error", 401)
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_away_is_502_and_a_tenant_without_recording_leaves_no_record(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
