@@ -25,6 +25,7 @@ from workers.trainer import provenance
 from workers.trainer.adapter import Adapter
 from workers.trainer.batch import Batch
 from workers.trainer.data_proxy import DataProxy
+from workers.trainer.engines import SwapResult
 from workers.trainer.errors import EvaluationFailed, LeaseLost, Superseded
 from workers.trainer.evaluation import evaluate
 from workers.trainer.lease_keeper import LeaseKeeper
@@ -154,8 +155,8 @@ class Coordinator:
         adapter: Adapter | None,
         metrics: dict[str, float],
         keeper: LeaseKeeper,
-    ) -> str | None:
-        """Write the version, make it serve, ack the lease; gives its name, or None where the step came to nothing.
+    ) -> SwapResult | None:
+        """Write the version, make it serve, ack the lease; gives how it was swapped in, None where the step came to nothing.
 
         Raises: SwapFailed; the record stays, and the next start undoes the step.
         """
@@ -179,7 +180,7 @@ class Coordinator:
         faults.point("trainer.after_publish")
         try:
             keeper.confirm()
-            self._publisher.publish(directory, weights)
+            swap = self._publisher.publish(directory, weights)
         except (LeaseLost, Superseded) as error:
             logger.warning("step dropped: %s", error)
             undo(self._paths, self._data_proxy, record)
@@ -188,7 +189,7 @@ class Coordinator:
         finish(self._paths, self._data_proxy, record)
         self._num_steps += 1
         collect(self._paths.versions, record.version, self._settings.keep_versions, {self._publisher.serving() or record.version})
-        return record.version
+        return swap
 
     def _evaluate(self, directory: Path, steps: int) -> None:
         """Score a version that is about to serve; without a score it serves all the same."""

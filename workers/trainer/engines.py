@@ -31,6 +31,10 @@ class SwapResult(msgspec.Struct, frozen=True):
     num_aborted: int
     paused_s: float
 
+    def numbers(self) -> dict[str, float]:
+        """All but the checksum, for metrics."""
+        return {name: float(getattr(self, name)) for name in ("num_in_flight_before", "num_aborted", "paused_s")}
+
 
 class Engines(Protocol):
     """What publishing needs."""

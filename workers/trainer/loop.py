@@ -13,6 +13,7 @@ import msgspec
 from atdp.samples import Lease
 from workers.trainer.batch import make_batch, split
 from workers.trainer.coordinator import Coordinator, Follow, Order, Stop, Train
+from workers.trainer.engines import SwapResult
 from workers.trainer.learner import Learner
 from workers.trainer.metrics import Phases, Reporter
 from workers.trainer.paths import TrainerPaths
@@ -62,7 +63,7 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
         return
     record = coordinator.begin(lease, batch, parent) if coordinator else None
 
-    made: str | None = None
+    swap: SwapResult | None = None
     with coordinator.keep(lease) if coordinator else contextlib.nullcontext() as keeper:
         with phases.phase("train"):
             minibatches = [
@@ -86,18 +87,18 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
         numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, **phases.seconds()}
         if coordinator and record and keeper:
             with phases.phase("publish"):
-                made = coordinator.publish(record, batch, weights, adapter, numbers, keeper)
+                swap = coordinator.publish(record, batch, weights, adapter, numbers, keeper)
 
-    outcome = ranks.share(msgspec.msgpack.encode(made) if coordinator else None)
+    outcome = ranks.share(msgspec.msgpack.encode(record.version if record and swap else None) if coordinator else None)
     version = msgspec.msgpack.decode(outcome, type=str | None)
     if version is None:  # the lease was lost or a rollback came in between: what was computed is not to be
         learner.restore(parent)
         return
     with phases.phase("checkpoint"):
         learner.advance(version, batch.state)
-    if trainer.reporter:
+    if trainer.reporter and swap:
         seconds = phases.seconds()
         speed = total.num_tokens / seconds["train_s"], total.computed / seconds["train_s"]
         numbers |= {**seconds, "trained_tokens_per_s": speed[0], "computed_tokens_per_s": speed[1]}
-        numbers |= read_scores(trainer.paths.versions / version)
+        numbers |= {**read_scores(trainer.paths.versions / version), **swap.numbers()}
         trainer.reporter.report(version, parent, numbers, batch.left_out)

@@ -32,6 +32,8 @@ MEANING: Final[Mapping[str, str]] = {
     "logprob_diff_median": "Median |engine - trainer| logprob on the same weights; must stay near rounding.",
     "logprob_diff_p99": "The 99th percentile of the same.",
     "grad_norm": "Norm of the gradient before clipping.",
+    "paused_s": "Seconds that an engine held its requests while the version was swapped in; the longest of all engines.",
+    "num_aborted": "Requests that ended by the swap; must be 0.",
     "trained_tokens_per_s": "Trained tokens a second of forward, backward and update.",
     "computed_tokens_per_s": "Tokens a second that went through the model; shared prefixes count once.",
 }

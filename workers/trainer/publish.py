@@ -108,9 +108,8 @@ class Publisher:
     def _swap(self, version: PolicyVersion, directory: Path, weights: Mapping[str, Tensor] | None, back: Path | None) -> SwapResult:
         """Swap and say so; a version that served before must show the checksum that it had."""
         result = self._engines.swap(version.version, directory, weights, version.checksum, back)
-        numbers = {name: float(getattr(result, name)) for name in ("num_in_flight_before", "num_aborted", "paused_s")}
         self._register.register_version(
-            replace(version, state="serving", checksum=result.checksum, metrics={**numbers, **version.metrics})
+            replace(version, state="serving", checksum=result.checksum, metrics={**result.numbers(), **version.metrics})
         )
         logger.info(
             "%s serves, checksum %s, paused %.3f s, %d in flight",

@@ -28,4 +28,5 @@ def test_an_adapter_is_trained_scored_and_told_of(tmp_path: Path, micro: Path) -
         lines = [json.loads(line) for line in world.paths.metrics.read_text().splitlines()]
         assert [line["eval_half"] for line in lines] == [0.5, 0.5] and lines[0]["kl_reference"] == 0.0 < lines[1]["kl_reference"]
         assert "headrace_trainer_steps_total 2" in world.paths.prometheus.read_text()
+        assert all(line["paused_s"] > 0 and line["num_aborted"] == 0 for line in lines)
         assert list(world.paths.tensorboard.iterdir())

@@ -1,5 +1,6 @@
-"""Settings fail loudly."""
+"""Settings fail loudly, and the page that shows them shows the truth."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,11 @@ def test_the_file_in_the_config_directory_is_read_under_the_environment(tmp_path
     file.write_text("lerning_rate = 1")
     with pytest.raises(ValidationError, match="lerning_rate"):
         Settings(**places)
+
+
+def test_the_config_that_the_documentation_shows_is_the_default_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text()
+    shown = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
+    assert shown.pop("agents").keys() == {"coder"}
+    assert Settings(**PLACES, **shown) == Settings(**PLACES)
+    assert len(shown) >= 25
