@@ -1,10 +1,34 @@
-"""``headrace versions``: every set of weights, what it descends from, and which one serves."""
+"""``headrace versions``: every set of weights, what it descends from, which one serves; keep one, remove others, take one out."""
 
-from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, when, wide
+import json as json_module
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when, wide
+from deploy.errors import DeployError
+
+app = typer.Typer(invoke_without_command=True)
+
+Version = Annotated[str, typer.Argument(help="A version from `headrace versions`, like v000003.")]
 
 
-def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
-    """List the policy versions with their state and the rewards earned while each served."""
+@app.callback()
+def versions(context: typer.Context, data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
+    """List the versions of the weights with their state and the rewards earned while each served; pin, collect or export them.
+
+    \b
+    Examples:
+      headrace versions
+      headrace versions pin v000003 --reason "the one we ship"
+      headrace versions gc --keep 4
+      headrace versions export v000003 ./triage-model
+    """
+    if context.invoked_subcommand is not None:
+        return
     import msgspec
 
     with admin_client(data_dir, config_dir) as client:
@@ -13,11 +37,105 @@ def versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> No
     if json:
         print(msgspec.json.encode(rows).decode())
         return
-    table = columns("version", "parent", "state", "made", "reward", "n", "checksum")
+    on_disk = {row["version"]: row for row in _on_disk(paths_of(data_dir, config_dir).data_dir, "list")}
+    table = columns("version", "parent", "state", "made", "reward", "n", "held out", "disk", "checksum")
     for row in rows:
         earned = rewards.get(row.version)
         mean, num = (f"{earned.mean:.3f}", str(earned.num)) if earned else ("—", "0")
         style = "bold green" if row.state == "serving" else None
         checksum = (row.checksum or "—")[:12]
-        table.add_row(row.version, row.parent or "—", row.state, when(row.created_us), mean, num, checksum, style=style)
+        scores = [f"{name.removeprefix('eval_')} {value:.3f}" for name, value in row.metrics.items() if name.startswith("eval_")]
+        kept = on_disk.get(row.version)
+        disk = "collected" if kept is None else "pinned" if kept["pinned"] is not None else f"{kept['bytes'] / 1e6:.0f} MB"
+        made, held_out = when(row.created_us), ", ".join(scores) or "—"
+        table.add_row(row.version, row.parent or "—", row.state, made, mean, num, held_out, disk, checksum, style=style)
     wide().print(table)
+
+
+@app.command()
+def pin(
+    version: Version,
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    reason: Annotated[str, typer.Option(help="Why it is kept; shown to whoever looks later.")] = "",
+) -> None:
+    """Keep a version's files for as long as it is pinned, so that it can always be rolled back to.
+
+    \b
+    Example:
+      headrace versions pin v000003 --reason "the one we ship"
+    """
+    _on_disk(paths_of(data_dir, config_dir).data_dir, "pin", version, "--reason", reason)
+    print(f"{version} is pinned.")
+
+
+@app.command()
+def unpin(version: Version, data_dir: DataDir, config_dir: ConfigDir) -> None:
+    """Let a version's files be collected again.
+
+    \b
+    Example:
+      headrace versions unpin v000003
+    """
+    _on_disk(paths_of(data_dir, config_dir).data_dir, "unpin", version)
+    print(f"{version} is not pinned.")
+
+
+@app.command()
+def gc(
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+    keep: Annotated[int, typer.Option(min=1, help="Versions kept, of the newest and of the line of the one that serves.")] = 8,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove them; without it they are only named.")] = False,
+) -> None:
+    """Show which versions' files may go, and remove them with --yes. Needs a running Headrace, which knows what serves.
+
+    The model as it came, what serves and what is pinned stay. A version whose files are gone stays on record, and cannot be
+    rolled back to. Keep more than the trainer's max_staleness (2 unless set), or fresh samples count as sampled elsewhere.
+
+    \b
+    Examples:
+      headrace versions gc --keep 4
+      headrace versions gc --keep 4 --yes
+    """
+    with admin_client(data_dir, config_dir) as client:
+        serving = client.serving_version().version
+    wanted = ["gc", "--serving", serving, "--keep", str(keep), *(["--remove"] if yes else [])]
+    found = _on_disk(paths_of(data_dir, config_dir).data_dir, *wanted)
+    if not found["versions"]:
+        print("Nothing may go.")
+        return
+    print(f"{'Removed' if yes else 'Would remove'} {', '.join(found['versions'])} ({found['bytes'] / 1e6:.1f} MB).")
+    if not yes:
+        print("Add --yes to remove them.")
+
+
+@app.command()
+def export(
+    version: Version,
+    target: Annotated[Path, typer.Argument(help="A folder that does not exist yet.")],
+    data_dir: DataDir,
+    config_dir: ConfigDir,
+) -> None:
+    """Copy a version to a plain Hugging Face folder, every tensor verified; transformers loads it without Headrace.
+
+    \b
+    Example:
+      headrace versions export v000003 ./triage-model
+    """
+    target = target.expanduser().absolute()
+    _on_disk(paths_of(data_dir, config_dir).data_dir, "export", version, str(target))
+    print(f"{target} holds {version}.")
+
+
+def _on_disk(data_dir: Path, *arguments: str) -> Any:
+    """What the trainer's own command says of the versions on this disk.
+
+    Raises:
+        DeployError: it refused; its sentence is the message.
+    """
+    command = [sys.executable, "-m", "workers.trainer.versions", "--data-dir", str(data_dir), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise DeployError(done.stderr.strip()[-2000:])
+    return json_module.loads(done.stdout)
