@@ -1,6 +1,6 @@
 """What a leaf commits to: a redacted row and all that hangs on it, in one canonical form.
 
-The same functions serve the row that is about to be stored and the one that is read back to be checked. Texts and arrays are committed
+The same functions serve a row that is about to be stored and one that is read back to be checked. Texts and arrays are committed
 to as they are before compression, so that an export can be read and checked without the store, and packed anew by another.
 """
 

@@ -15,7 +15,8 @@ COMMANDS = (
     "consent",
     "console",
     "recording",
-    "redaction", "quarantine",
+    "redaction",
+    "quarantine",
     "feedback",
     "export",
     "versions",
@@ -35,7 +36,9 @@ SUBCOMMANDS = {
     "quarantine": ("list", "show", "retry"),
     "consent": ("grant", "revoke", "show"),
     "tenant": ("export", "import"),
-    "audit": ("list", "show", "trajectory", "search-at-rest"),
+    "audit": (
+        *("list", "show", "trajectory", "search-at-rest", "verify", "export", "log", "search", "erase", "hold", "retention"),
+    ),
 }
 
 
