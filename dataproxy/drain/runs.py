@@ -83,15 +83,14 @@ def _run(body: bytes, begin: int, text: int) -> _Run | None:
     head, tail = body[begin:text], body[inside.end() : end]
     if not body.startswith(head, end + len(_BETWEEN)):
         return None
-    between = tail + _BETWEEN + head
-    texts = body[text:].split(between)
-    last = next((i for i, part in enumerate(texts) if b"\n" in part), len(texts) - 1)
-    ended = texts[last].partition(_BETWEEN)[0]
-    whole = texts[:last] + ([ended.removesuffix(tail)] if ended.endswith(tail) and b"\n" not in ended else [])
-    if len(whole) < 2:
-        return None
-    size = sum(map(len, whole)) + len(between) * (len(whole) - 1) + len(tail) + len(_BETWEEN)
-    return _Run(head, whole, tail, text + size)
+    least = len(head) + len(tail)
+    texts, at = [], begin
+    for event in body[begin:].split(_BETWEEN):
+        if not (event.startswith(head) and event.endswith(tail) and len(event) >= least):
+            break
+        texts.append(event[len(head) : len(event) - len(tail)])
+        at += len(event) + len(_BETWEEN)
+    return _Run(head, texts, tail, at)
 
 
 def _joined(run: _Run) -> Iterator[dict[str, Any] | bytes]:
