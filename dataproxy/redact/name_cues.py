@@ -1,12 +1,13 @@
-"""People whom the words around them name: a title, a greeting, "my name is". The small model knows few rare names.
+"""People that the small model misses, for it knows few rare names: those whom the words around them name, and rare words in a row.
 
 Place: beside the English model in the lane for names, on the same lines of prose.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 _WORD = r"[A-ZÀ-ÖØ-ÞĀ-Ž][\w’'\-]*[\w]"
+_TITLECASE = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ'’]{1,20}(?:-[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ]{1,20})?"
 _PARTICLES = r"(?: (?:de|da|del|della|di|du|la|le|van|von|der|den|ter|bin|al|el|y))*"
 _PERSON = rf"({_WORD}(?:{_PARTICLES}[ ]{_WORD}){{0,3}})"
 _TITLE = (
@@ -30,10 +31,12 @@ _CUES = tuple(
         (r"(?:^|[.!?\"] )", rf"(?= (?:{_DOES}) )"),
     )
 )
+_IN_A_ROW = re.compile(rf"(?<![\w.]){_TITLECASE}(?:{_PARTICLES} {_TITLECASE}){{1,3}}(?!\w)")
 _NO_NAMES = (
     "A An And At But By Can For From Good Great He Her Here His How However I If In Is It Its Just My No Not Of Ok Okay On Or Our "
     "Please She So Some Sorry Thank Thanks That The Their Then There These They This Those To Today Tomorrow Unfortunately We Well "
-    "What When Where Which While Who Why Yes Yesterday You Your All Any Everyone Everybody Somebody Someone Nobody Team Support Sir Madam"
+    "What When Where Which While Who Why Yes Yesterday You Your All Any Everyone Everybody Somebody Someone Nobody Team Support "
+    "Sir Madam"
 )
 _NO_NAME = frozenset(_NO_NAMES.split())
 """Words with a capital that begin sentences and are nobody's name."""
@@ -45,3 +48,14 @@ def named_by_cue(line: str) -> Iterator[tuple[int, int]]:
         for match in cue.finditer(line):
             if match[1].split()[0] not in _NO_NAME:
                 yield match.span(1)
+
+
+def named_by_rarity(line: str, known: Container[str]) -> Iterator[tuple[int, int]]:
+    """Characters [start, end) of each row of two to four words with a capital, one of which is no word that is ``known``."""
+    for match in _IN_A_ROW.finditer(line):
+        words = match[0].split()
+        skipped = 0
+        while words and words[0] in _NO_NAME:
+            skipped += len(words.pop(0)) + 1
+        if len(words) >= 2 and any(word not in known and word.lower() not in known for word in words if word[0].isupper()):
+            yield match.start() + skipped, match.end()

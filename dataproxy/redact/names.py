@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from dataproxy.redact.errors import InvalidPolicy, RedactionFailed
-from dataproxy.redact.name_cues import named_by_cue
+from dataproxy.redact.name_cues import named_by_cue, named_by_rarity
 from dataproxy.redact.presidio import hidden_frameworks
 from dataproxy.redact.prose import has_chinese, prose_lines
 
@@ -95,7 +95,9 @@ def _merged(names: Iterator[Name]) -> list[Name]:
 
 def _english(line: str) -> Iterator[Name]:
     yield from (Name("PERSON", start, end) for start, end in named_by_cue(line))
-    for entity in _english_model()(line).ents:
+    model = _english_model()
+    yield from (Name("PERSON", start, end) for start, end in named_by_rarity(line, model.vocab.strings))
+    for entity in model(line).ents:
         if entity.label_ in _ENGLISH and any(character.isupper() for character in entity.text):
             yield Name(_ENGLISH[entity.label_], entity.start_char, entity.end_char)
 

@@ -16,6 +16,7 @@ _OCTET = rb"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _QUAD = re.compile(_OCTET + rb"(?:\." + _OCTET + rb"){3}")
 _NOBODYS = re.compile(rb"(?:0|127|22[4-9]|23[0-9]|255)\.")
 """This network, loopback, multicast, broadcast and masks."""
+_MAC = rb"(?<![0-9A-Za-z])(?<![0-9A-Za-z][:\-])[0-9a-fA-F]{2}([:\-])(?:[0-9a-fA-F]{2}\1){4}[0-9a-fA-F]{2}(?![0-9A-Za-z:\-])"
 _VERSION_WORD = re.compile(r"(?:version|release|v|build|rev|版本)[ \t:=\"']*\Z")
 
 
@@ -65,7 +66,7 @@ RULES = (
     Rule("ipv4", "IP", 0.8, 10, rb"[0-9]\.[0-9]{1,3}\.[0-9]{1,3}\.[0-9]",
          by_pattern(rb"(?<![0-9A-Za-z.])[0-9]{1,3}+(?:\.[0-9]{1,3}+){3}(?![0-9A-Za-z]|[.\-][0-9A-Za-z])", _ipv4)),
     Rule("ipv6", "IP", 0.8, 10, rb"[0-9a-fA-F]:[0-9a-fA-F]{0,4}:[0-9a-fA-F]{0,4}:",
-         by_pattern(rb"(?<![0-9A-Za-z:.])[0-9a-fA-F:]{8,39}+(?![0-9A-Za-z:])", _ipv6)),
-    Rule("mac", "MAC", 0.9, 12, rb"[0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-]",
-         by_pattern(rb"(?<![0-9A-Za-z:\-])[0-9a-fA-F]{2}([:\-])(?:[0-9a-fA-F]{2}\1){4}[0-9a-fA-F]{2}(?![0-9A-Za-z:\-])", _mac)),
+         by_pattern(rb"(?<![0-9A-Za-z.])(?<![0-9A-Za-z:]:)(?=[0-9a-fA-F]|::)[0-9a-fA-F:]{8,39}+(?![0-9A-Za-z:])", _ipv6)),
+    Rule("mac", "MAC", 0.9, 47, rb"[0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-][0-9a-fA-F]{2}[:\-]",
+         by_pattern(_MAC, _mac)),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import re
 from dataproxy.redact.folding import View
 from dataproxy.redact.rules.rule import Hit, Rule, accept, by_pattern, hit
 
-_BASE58 = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+BASE58 = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BECH32 = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 _GENERATORS = (0x3B6A57B2, 0x26508E6D, 0x1EA119FA, 0x3D4233DD, 0x2A1462B3)
 _CONSTANTS = (1, 0x2BC830A3)
@@ -17,7 +17,7 @@ def base58check(address: bytes) -> bool:
     """Whether ``address`` is 21 bytes and the first four of their double SHA-256 (Bitcoin, Litecoin, Dogecoin, Tron)."""
     number = 0
     for byte in address:
-        number = number * 58 + _BASE58.index(byte)
+        number = number * 58 + BASE58.index(byte)
     if number >> 200:
         return False
     raw = number.to_bytes(25, "big")

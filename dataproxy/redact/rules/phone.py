@@ -39,7 +39,10 @@ _NORTH_AMERICAN = re.compile(
     _ALONE + rb"(?:\+?1[ \-.])?(?:\([2-9][0-9]{2}\)[ \-.]{0,2}|[2-9][0-9]{2}[ \-.])[2-9][0-9]{2}[ \-.]?[0-9]{4}" + _ENDS
 )
 _CHINESE = re.compile(_ALONE + rb"(?:86[ \-]?)?" + _CN_MOBILE + rb"[ \-]?[0-9]{4}[ \-]?[0-9]{4}" + _ENDS)
-_TRUNK = re.compile(rb"(?<![0-9])(?<![0-9][\-. ])" rb"\(?0[1-9][0-9]{0,4}\)?(?:[ \-./]{1,3}[0-9]{2,8}){1,5}+(?!-?[0-9])")
+_TRUNK = re.compile(
+    rb"(?<![0-9])(?<![0-9][\-. ])"
+    rb"(?:\(?0[1-9][0-9]{0,4}\)?(?:[ \-./]{1,3}[0-9]{2,8}){1,5}+|\(0[1-9][0-9]{0,4}\)[0-9]{5,8})(?!-?[0-9])"
+)
 _SPANISH = re.compile(rb"(?<![0-9])(?<![0-9][\-. ])[679][0-9]{2} [0-9]{2} [0-9]{2} [0-9]{2}(?![ \-.]?[0-9])")
 _MOBILE_BARE = re.compile(_ALONE + rb"0(?:[67][0-9]{8}|7[4-9][0-9]{8}|1[567][0-9]{8,9})" + _ENDS)
 _ANY = re.compile(rb"(?<![0-9])\(?[0-9]{1,5}\)?(?:[ \-./()]{0,3}[0-9]{2,10}){0,5}+(?!-?[0-9])")
@@ -78,8 +81,13 @@ def _extend(found: list[Hit], more: Iterator[Hit]) -> None:
 
 
 def _with_extension(view: View, hit: Hit) -> Hit:
-    extension = _EXTENSION.match(view.data, hit.end)
-    return hit if extension is None else hit._replace(end=extension.end())
+    return hit._replace(end=_extended(view, hit.end))
+
+
+def _extended(view: View, end: int) -> int:
+    """Where a number that ends at ``end`` ends with its extension."""
+    extension = _EXTENSION.match(view.data, end)
+    return end if extension is None else extension.end()
 
 
 def _international(view: View, start: int, end: int) -> Iterator[Hit]:
@@ -93,7 +101,7 @@ def _international(view: View, start: int, end: int) -> Iterator[Hit]:
         zeros = lead.startswith(b"00")
         if zeros and bare and not _PHONE_WORDS.search(view.before(match.start(), _REACH)):
             continue
-        if zeros and glued(view, match.start(), match.start(2) + length):
+        if zeros and glued(view, match.start(), _extended(view, match.start(2) + length)):
             continue
         yield Hit(match.start(), match.start(2) + length, b"+" + digits)
 
@@ -113,8 +121,7 @@ def _national_end(number: bytes) -> tuple[int, bytes] | None:
 
 def _north_american(view: View, start: int, end: int) -> Iterator[Hit]:
     for match in _NORTH_AMERICAN.finditer(view.data, start, end):
-        extended = _EXTENSION.match(view.data, match.end())
-        if glued(view, match.start(), extended.end() if extended else match.end()):
+        if glued(view, match.start(), _extended(view, match.end())):
             continue
         if match[0][:1] == b"(" or not named_as_id(view, match.start()):
             yield Hit(match.start(), match.end(), b"+1" + plain(match[0])[-10:])
