@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.durability.machine import Machine, machine
+from tests.durability.results import keep
 from tests.durability.test_kills import load, num_answers, wait_for_answers
 
 pytestmark = pytest.mark.slow
@@ -15,6 +16,7 @@ NAMES = ("gateway", "dataproxy")
 SOAK_S = float(os.environ.get("HEADRACE_SOAK_S", "3600"))
 """``HEADRACE_SOAK_S=300 make soak`` for a shorter one."""
 SAMPLES = 20
+LONG_S = 60.0
 CONCURRENCY = 8
 
 
@@ -70,6 +72,8 @@ def test_memory_and_open_files_stay_flat_at_half_load(tmp_path: Path, seconds: f
     for name in NAMES:
         assert flat(memory[name], slack=0.03), f"{name} grows: {memory[name]} KiB"
         assert flat(files[name], slack=0.5), f"{name} keeps files open: {files[name]}"
+    if seconds > LONG_S:
+        keep("memory", seconds=seconds, answers=num_answers(received), private_kib=memory, open_files=files)
 
 
 def test_a_steady_growth_is_not_flat_and_a_warm_up_is() -> None:

@@ -14,10 +14,12 @@ from dataproxy.settings import Settings
 from dataproxy.store.schema import event
 from tests.durability.machine import Machine, machine
 from tests.durability.power import LOSSES, check_database, copy_after_loss, end_of_commits, frozen
+from tests.durability.results import keep
 from tests.durability.test_kills import load, num_answers, wait_for_answers
 from tests.e2e import oracle
 
 pytestmark = pytest.mark.slow
+LONG = 10
 
 
 @pytest.mark.parametrize("moments", [pytest.param(3, id="3"), pytest.param(60, id="60", marks=pytest.mark.soak)])
@@ -40,8 +42,11 @@ def test_nothing_that_a_client_has_is_lost_or_stored_twice_by_a_loss_of_power(tm
                         check_the_check(here, copy, known)
                     shutil.rmtree(copy)
         assert num_answers(received) > 10 * moments
-    print(f"{moments * len(LOSSES)} losses of power, {unpromised} bytes that nobody had promised, {num_checked} answers looked for")
+    losses = moments * len(LOSSES)
+    print(f"{losses} losses of power, {unpromised} bytes that nobody had promised, {num_checked} answers looked for")
     assert unpromised > 0, "nothing was ever at risk: the test would show nothing"
+    if moments > LONG:
+        keep("power_loss", losses=losses, unpromised_bytes=unpromised, answers_looked_for=num_checked, lost=0, twice=0)
 
 
 def check_recovered(here: Machine, copy: Path, known: list[str]) -> None:
