@@ -32,7 +32,7 @@ def _send(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]
     """The driver's own errors become those that callers know."""
     raw: psycopg.Connection = connection.connection.driver_connection  # type: ignore[assignment]  # of this dialect
     try:
-        with raw.cursor() as cursor, cursor.copy(statement) as copy:  # type: ignore[call-overload]  # made of names of the schema
+        with raw.cursor() as cursor, cursor.copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
     except psycopg.Error as error:

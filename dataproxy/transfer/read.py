@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from dataproxy.errors import Refused
 from dataproxy.store.dialect import insert_all
 from dataproxy.store.events import next_position
-from dataproxy.store.schema import event, log_head, token_segment
+from dataproxy.store.schema import checkpoint, event, log_head, token_segment
 from dataproxy.transfer.form import FORMAT, MANIFEST, SIGNATURE, TABLES, VERSION, Manifest, decode_row, part_name
 
 
@@ -93,8 +93,10 @@ class TenantFile:
             return found.read()
 
 
-def store_tenant(connection: Connection, file: TenantFile) -> int:
+def store_tenant(connection: Connection, file: TenantFile, own_key: str) -> int:
     """Store everything in ``file``; gives the number of rows. Events keep their order, behind all that the store has already.
+
+    Checkpoints come along only if this store's ``own_key`` (hex) signed them; another's prove the file, and the next of ours the log.
 
     Raises:
         Refused: the tenant is here already, the tables are of another revision, or a part of it cannot be.
@@ -102,13 +104,14 @@ def store_tenant(connection: Connection, file: TenantFile) -> int:
     tenant, schema = file.manifest.tenant, MigrationContext.configure(connection).get_current_revision()
     if file.manifest.schema != schema:
         raise Refused(f"the file is of revision {file.manifest.schema} of the tables, this store is at {schema}; bring both to one")
+    tables = [table for table in TABLES if table is not checkpoint or file.manifest.signer == own_key]
     for table in TABLES:
         if connection.execute(select(table.c.tenant).where(table.c.tenant == tenant).limit(1)).first() is not None:
             raise Refused(f"tenant {tenant} is in this store already ({table.name}); nothing was imported")
     shift = next_position(connection) - _first_position(file)
     num_rows = 0
     try:
-        for table in TABLES:
+        for table in tables:
             for rows in file.rows(table):
                 insert_all(connection, table, [_moved(table, row, shift) for row in rows])
                 num_rows += len(rows)

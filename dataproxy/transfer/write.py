@@ -55,7 +55,7 @@ def _parts(connection: Connection, table: Table, tenant: str) -> Iterator[tuple[
     rows = connection.execution_options(yield_per=ROWS).execute(query).mappings()
     for number, chunk in enumerate(rows.partitions(ROWS)):
         arrays = bytearray()
-        lines = b"".join(encode_row(table, row, arrays) for row in chunk)
+        lines = b"".join(encode_row(table, dict(row), arrays) for row in chunk)
         yield part_name(table, number), lines, len(chunk)
         if table is token_segment:
             yield part_name(table, number, "bin"), bytes(arrays), 0
