@@ -35,30 +35,29 @@ async def _relay(gateway: Gateway, request: Request, path: str) -> Response:
     length, encoding = header(headers, b"content-length"), header(headers, b"content-encoding")
     max_bytes = min(MAX_BYTES, settings.max_body_bytes)
     body = await read_body(request.receive, length, encoding, max_bytes, settings.body_timeout_s)
-    session = request.scope.get("session", "").encode() or header_session(headers)
-    answer = await send_events(gateway, path, caller, session, body, content_type=header(headers, b"content-type"))
+    named = request.scope.get("session", "") or header_session(headers).decode("latin-1")
+    session = gateway.namer.printable(named).encode() if named else b""
+    answer = await _send(gateway, path, caller, session, body, header(headers, b"content-type"))
     response = Response(answer.body, answer.status)
     response.raw_headers += agent_headers(answer.head.headers)
     return response
 
 
-async def send_events(
+async def _send(
     gateway: Gateway,
     path: str,
     authorization: bytes,
     session: bytes,
     body: bytes,
-    *,
-    content_type: bytes = b"application/json",
-    boundary: bytes = b"api",
+    content_type: bytes,
 ) -> Fetched:
     """What the data proxy says to ``body``. Events are known by their ids, so sending them twice is no harm.
 
     Raises:
         Refused: 503 while the data proxy is down: nothing is stored, or nothing is known of it.
     """
-    forwarded = [(b"authorization", authorization), (b"content-type", content_type), (b"x-headrace-boundary", boundary)]
-    forwarded += [(b"x-headrace-session", session[:128])] if session else []
+    forwarded = [(b"authorization", authorization), (b"content-type", content_type)]
+    forwarded += [(b"x-headrace-session", session)] if session else []
     try:
         return await fetch(gateway.pool, gateway.dataproxy, UpstreamRequest("POST", path, forwarded, body), _TIMEOUT_S)
     except UpstreamError as error:

@@ -70,21 +70,21 @@ class SessionNamer:
     def explicit(self, url_session: str, header: bytes, request: AgentRequest, dialect: Dialect) -> tuple[str, Source]:
         """(name, where it stands); empty where the agent names no session."""
         if url_session:
-            return self._printable(url_session), "url"
+            return self.printable(url_session), "url"
         if header:
-            return self._printable(header.decode("latin-1")), "header"
+            return self.printable(header.decode("latin-1")), "header"
         if _HINTS.isdisjoint(request.fields):
             return "", "body"
         body = request.metadata("session_id")
         if not body:
             body = self._of_user(request.metadata("user_id") if dialect is MESSAGES else request.text("user"))
-        return self._printable(body), "body"
+        return self.printable(body), "body"
 
     def _of_user(self, user: str) -> str:
         """The session inside a user's name, as Claude Code puts it there, else the user where those are sessions by policy."""
         return user.rpartition(_IN_USER_ID)[2] if _IN_USER_ID in user else user * self.user_is_session
 
-    def _printable(self, name: str) -> str:
+    def printable(self, name: str) -> str:
         """``name`` itself, or a keyed digest of it where it could not stand in a header or is too long."""
         if len(name) <= _MAX_NAME and name.isascii() and name.isprintable():
             return name

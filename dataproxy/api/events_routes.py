@@ -14,29 +14,23 @@ from dataproxy.ingest.take import take_raw
 
 router = APIRouter(prefix="/v1")
 Session = Annotated[str, Header(alias="x-headrace-session", max_length=128)]
-Boundary = Annotated[str, Header(alias="x-headrace-boundary")]
-_BOUNDARIES = frozenset(("api", "mcp"))
-"""What a gateway may say an event came over; agents' own headers of that name do not pass it."""
 
 
 @router.post("/events")
-def post_events(services: ServicesDep, caller: Caller, body: Body, session: Session = "", boundary: Boundary = "api") -> Response:
+def post_events(services: ServicesDep, caller: Caller, body: Body, session: Session = "") -> Response:
     """200 with a receipt for each event: stored, duplicate or refused. 400 for what is no batch: nothing of it is stored."""
-    sender = sender_of(caller, session, boundary)
+    sender = sender_of(caller, session)
     batch = parse(body, EventBatch)
     if len(batch.events) > MAX_EVENTS:
         raise Refused(f"a batch may have {MAX_EVENTS} events; this one has {len(batch.events)}")
     return json_answer(Receipts(take_raw(services, sender, batch.events)))
 
 
-def sender_of(caller: KeyInfo, session: str, boundary: str) -> Sender:
+def sender_of(caller: KeyInfo, session: str) -> Sender:
     """The sender that a key stands for: an agent's key speaks for that agent, an admin's for any of its tenant.
 
     Raises:
         NotAllowed: the key has another role.
-        Refused: there is no such boundary.
     """
     require(caller, "agent")
-    if boundary not in _BOUNDARIES:
-        raise Refused(f"x-headrace-boundary must be one of {', '.join(sorted(_BOUNDARIES))}")
-    return Sender(caller.tenant, caller.agent if caller.role == "agent" else "", caller.key_id, session, boundary)
+    return Sender(caller.tenant, caller.agent if caller.role == "agent" else "", caller.key_id, session)

@@ -30,7 +30,7 @@ class NotATime(DeployError):
 
 
 def export(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write. For atif also a directory: one file a trajectory.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="The file to write. For atif also a directory/: one file a trajectory.")],
     data_dir: DataDir,
     config_dir: ConfigDir,
     format: Annotated[
@@ -60,19 +60,20 @@ def export(
     from deploy.exports.write import OF_EVENTS, OF_TRAJECTORIES
 
     query = ExportQuery(agent, session, kind, _time_us(since), _time_us(until), tokens)
-    if str(out).endswith("/"):
-        out.mkdir(parents=True, exist_ok=True)
+    path = Path(out).expanduser()
+    if out.endswith("/"):
+        path.mkdir(parents=True, exist_ok=True)
     with admin_client(data_dir, config_dir) as client:
         if format.value in OF_EVENTS:
             with client.export_events(query) as events, _progress(events.num, events.items, quiet=json) as items:
-                num = OF_EVENTS[format.value](out, items)
+                num = OF_EVENTS[format.value](path, items)
         else:
             with client.export_trajectories(query) as found, _progress(found.num, found.items, quiet=json) as trajectories:
-                num = OF_TRAJECTORIES[format.value](out, trajectories)
+                num = OF_TRAJECTORIES[format.value](path, trajectories)
     if json:
-        print(msgspec.json.encode({"out": str(out), "format": format.value, "num": num}).decode())
+        print(msgspec.json.encode({"out": str(path), "format": format.value, "num": num}).decode())
     else:
-        print(f"{num} {'rows' if num != 1 else 'row'} in {out}")
+        print(f"{num} {'rows' if num != 1 else 'row'} in {path}")
 
 
 @contextmanager

@@ -63,10 +63,9 @@ class McpRelay:
 
     def _session(self, request: Request, headers: Headers) -> str:
         """The agent's own session; that of MCP is the server's, and ends with it."""
-        named = request.scope.get("session", "") or header_session([one for one in headers if one[0] != b"mcp-session-id"]).decode(
-            "latin-1"
-        )
-        return named[:128]
+        own = header_session([one for one in headers if one[0] != b"mcp-session-id"]).decode("latin-1")
+        named = request.scope.get("session", "") or own
+        return self._gateway.namer.printable(named) if named else ""
 
     async def _ask(self, method: str, server: McpServer, headers: dict[str, str], body: bytes, recording: Recording) -> Response:
         async with AsyncExitStack() as stack:

@@ -15,7 +15,6 @@ BATCH = b'{"events":[]}'
         ("/v1/events", {}, None),
         ("/v1/events", {"x-session-id": "s1"}, "s1"),
         ("/s/s2/v1/events", {}, "s2"),
-        ("/v1/events", {"x-headrace-boundary": "mcp"}, None),
     ],
 )
 async def test_a_batch_goes_to_the_data_proxy_under_the_callers_key_and_session(served, path, headers, session):
@@ -24,7 +23,15 @@ async def test_a_batch_goes_to_the_data_proxy_under_the_callers_key_and_session(
     assert (answer.status_code, answer.content) == served.dataproxy.ingest_answer
     ((to, sent, body),) = served.dataproxy.ingested
     assert (to, body, sent["authorization"], sent["content-type"]) == ("/v1/events", BATCH, "Bearer hr_acme", "application/json")
-    assert (sent.get("x-headrace-session"), sent["x-headrace-boundary"]) == (session, "api")
+    assert sent.get("x-headrace-session") == session
+
+
+@pytest.mark.parametrize("name", ["a%0d%0ax-injected:%201", "%E4%BB%A3%E7%90%86", "n" * 129])
+async def test_a_session_that_could_not_stand_in_a_header_goes_by_its_digest_as_for_calls(served, name):
+    async with served.client() as client:
+        assert (await client.post(f"/s/{name}/v1/events", content=BATCH)).status_code == 200
+    ((_, sent, _),) = served.dataproxy.ingested
+    assert sent["x-headrace-session"].startswith("digest-") and "x-injected" not in sent
 
 
 async def test_spans_are_relayed_as_they_come(served):
