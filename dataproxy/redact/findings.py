@@ -44,7 +44,8 @@ class Findings:
         Raises:
             RedactionFailed: the deadline passed, an id is unknown, or there are ids and no table of tokens.
         """
-        self._exchange = replace(exchange, response=_without_logprobs(exchange.response))
+        response = _without_logprobs(exchange.response)
+        self._exchange = exchange if response is exchange.response else replace(exchange, response=response)
         self._deadline = deadline
         self._detector = detector
         self._memory = memory
@@ -111,8 +112,8 @@ class Findings:
                 elif output_known and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
                     _require(found, in_either)
 
-    def apply(self, mask_id: int) -> RedactedExchange:
-        """The exchange without what was found.
+    def apply(self, mask_id: int, version: str, dropped: frozenset[str]) -> RedactedExchange:
+        """The exchange without what was found; one with a kind that is ``dropped`` never trains.
 
         Raises:
             RedactionFailed: a value is still readable afterwards, or ``mask_id`` is no id.
@@ -138,6 +139,8 @@ class Findings:
             spans=spans,
             prompt_altered=None if prompt_ids is None else prompt_altered,
             output_altered=output_altered,
+            version=version,
+            never_trains=bool(dropped) and any(span.kind in dropped for span in spans),
         )
 
     def _in_leaf(self, leaf: Leaf) -> tuple[Detection, ...]:
@@ -206,7 +209,8 @@ class Findings:
 
     def _rebuilt(self, unit: Unit, surrogates: Surrogates, names: list[str]) -> Rebuilt:
         if not names:
-            self._require_gone(leaf.text for leaf in unit.leaves or ())
+            if unit.leaves is not None:
+                self._require_gone(leaf.text for leaf in unit.leaves)
             return [value for _, value, _ in unit.roots], ()
 
         def make(unit: Unit) -> Rebuilt:
@@ -267,6 +271,8 @@ def _without_logprobs(response: Json) -> Json:
     """The answer without the agent's own copy of logprobs: it spells values token by token. The record has the exact ones."""
     choices = response.get("choices") if isinstance(response, dict) else None
     if not isinstance(response, dict) or not isinstance(choices, list):
+        return response
+    if not any(isinstance(choice, dict) and choice.get("logprobs") for choice in choices):
         return response
     stripped: list[Json] = [
         {**choice, "logprobs": None} if isinstance(choice, dict) and choice.get("logprobs") else choice for choice in choices

@@ -65,10 +65,13 @@ def _gather(value: Json, pointer: str, context: str, found: list[Leaf]) -> None:
         found.append(Leaf(pointer, value, context))
     elif isinstance(value, dict):
         for key, item in value.items():
-            path = f"{pointer}/{_escaped(key)}"
+            path = f"{pointer}/{key}" if key in WORDS else f"{pointer}/{_escaped(key)}"
             if key not in WORDS:
                 found.append(Leaf(path, key, "", "key"))
-            _gather(item, path, key, found)
+            if isinstance(item, str):
+                found.append(Leaf(path, item, key))
+            elif item is not None:
+                _gather(item, path, key, found)
     elif isinstance(value, list):
         for n, item in enumerate(value):
             _gather(item, f"{pointer}/{n}", context, found)

@@ -6,7 +6,6 @@ in the other in every spelling; what should be in both and is not sends the exch
 
 import threading
 import time
-from dataclasses import replace
 from typing import Final
 
 from atdp.events import Span
@@ -88,6 +87,4 @@ class Redactor:
         findings = Findings(self._detector, self._memory, exchange, self._tokens, time.monotonic() + self._limit_s)
         findings.spread()
         findings.check_located()
-        redacted = findings.apply(self._mask_id)
-        dropped = any(span.kind in self._dropped for span in redacted.spans)
-        return replace(redacted, version=self.version, never_trains=dropped)
+        return findings.apply(self._mask_id, self.version, self._dropped)

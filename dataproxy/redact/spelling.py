@@ -9,6 +9,7 @@ from urllib.parse import quote, quote_plus
 _LEAST_CUT = 5
 """Beginnings that are shorter, or only letters, are words like any other."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.\-~]+")
+_QUOTED = {code: quote(chr(code), safe="") for code in range(128)}
 _NO_ESCAPE = re.compile(r"[A-Za-z0-9_.\-~ @+()*,;:=?!$%]+")
 
 
@@ -23,13 +24,22 @@ def spellings(value: str) -> tuple[str, ...]:
     for base in dict.fromkeys((value, _unescaped(value), value.strip())):
         if any("\ud800" <= character <= "\udfff" for character in base):
             continue
-        forms += [base, quote(base, safe=""), quote(base), quote_plus(base)]
+        forms += (base, *_percent(base))
         if _NO_ESCAPE.fullmatch(base):
             continue
         once, ascii_once = json.dumps(base, ensure_ascii=False)[1:-1], json.dumps(base)[1:-1]
         forms += [once, ascii_once, json.dumps(once, ensure_ascii=False)[1:-1], once.replace("/", "\\/")]
         forms += [html.escape(base), html.escape(base, quote=False)]
     return tuple(dict.fromkeys(form for form in forms if form))
+
+
+def _percent(base: str) -> tuple[str, ...]:
+    """Percent-encoded: all of it, with slashes left, with plus for space. By a table where it is ASCII, as it mostly is."""
+    if not base.isascii():
+        return quote(base, safe=""), quote(base), quote_plus(base)
+    whole = base.translate(_QUOTED)
+    with_slashes = (whole.replace("%2F", "/"),) if "/" in base else ()
+    return (whole, *with_slashes, *((whole.replace("%20", "+"),) if " " in base else ()))
 
 
 def cut_off(text: AnyStr, value: AnyStr) -> tuple[int, int] | None:

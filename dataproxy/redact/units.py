@@ -128,8 +128,8 @@ class UnitMemory:
             unit.key = self._detector.digest(b"unit\0%b\0%b" % (unit.roots[0][2].encode() if unit.roots else b"", unit.data))
         known = self._seen.get(unit.key)
         if known is None:
-            hits = ((n, detect(leaf)) for n, leaf in enumerate(unit.open()))
-            known = tuple((n, found) for n, found in hits if found or _is_hidden(unit, n))
+            hits = [(n, leaf, detect(leaf)) for n, leaf in enumerate(unit.open())]
+            known = tuple((n, found) for n, leaf, found in hits if found or (leaf.form == "number" and _is_hidden(leaf, unit.data)))
             if unit.key:
                 self._seen.put(unit.key, known)
                 unit.leaves = unit.leaves if known else None
@@ -179,7 +179,6 @@ def _json(value: object) -> bytes:
         return b""
 
 
-def _is_hidden(unit: Unit, leaf: int) -> bool:
-    """Whether a leaf's text is not in the unit's JSON as it is: a number that is read in another spelling."""
-    read = unit.open()[leaf]
-    return read.form == "number" and read.text.encode() not in unit.data
+def _is_hidden(number: Leaf, data: bytes) -> bool:
+    """Whether a number is not in the unit's JSON as it is read: it has another spelling there."""
+    return number.text.encode() not in data
