@@ -1,4 +1,4 @@
-"""``python -m dataproxy``: the drain in a thread, the API on the Unix socket, until SIGTERM or SIGINT.
+"""``python -m dataproxy``: drain, rewards and keeper in threads, the API on the Unix socket, until SIGTERM or SIGINT.
 
 On the way out the journal is drained once more and a last checkpoint is cut. If the drain dies, so does the process: a supervisor
 starts it again.
@@ -23,6 +23,7 @@ from dataproxy.errors import DataProxyError
 from dataproxy.keyfiles import KeyFiles
 from dataproxy.redact import RedactError
 from dataproxy.retain.keeper import Keeper
+from dataproxy.rewards.worker import RewardWorker
 from dataproxy.services import build_services
 from dataproxy.settings import Settings, check_environment
 
@@ -61,14 +62,16 @@ def main() -> int:
     drain = _Worker("drain", lambda: _drain(services.drain, stop_drain), stop)
     keeper = Keeper(services, settings)
     keeping = _Worker("keeper", lambda: keeper.run(stop), stop)
+    rewards = RewardWorker(services.database, services.now_us)
+    rewarding = _Worker("rewards", lambda: rewards.run(stop), stop)
     stop.wait()
     server.should_exit = True
     stop_drain.set()
-    for worker in (api, drain, keeping):
+    for worker in (api, drain, keeping, rewarding):
         worker.join()
     keeper.close()
     services.database.close()
-    return 1 if api.failed or drain.failed or keeping.failed else 0
+    return 1 if any(worker.failed for worker in (api, drain, keeping, rewarding)) else 0
 
 
 def spare_the_collector() -> None:

@@ -9,6 +9,9 @@ from dataproxy.client.types import Consent
 from dataproxy.ledger.rows import append_rows
 from dataproxy.store.schema import consent
 
+INTERNAL = "internal:"
+"""Agents of such a name are the system's own, such as a judge behind the gateway: nothing they do is traffic."""
+
 
 class ConsentBook:
     """All consents at one moment. Where nothing is on record the answer is no."""
@@ -25,12 +28,12 @@ class ConsentBook:
     def may_record(self, tenant: str, agent: str) -> bool:
         """Whether calls of ``agent`` may be journaled."""
         row = self._holding(tenant, agent)
-        return row is not None and row.recording
+        return row is not None and row.recording and not agent.startswith(INTERNAL)
 
     def may_train(self, tenant: str, agent: str, session_id: str = "") -> bool:
         """Whether what was recorded of ``agent`` in ``session_id`` may train a policy."""
         row = self._latest.get((tenant, agent, session_id)) or self._holding(tenant, agent)
-        return row is not None and row.recording and row.training
+        return row is not None and row.recording and row.training and not agent.startswith(INTERNAL)
 
     def _holding(self, tenant: str, agent: str) -> Consent | None:
         return self._latest.get((tenant, agent, "")) or self._latest.get((tenant, "", ""))
