@@ -140,6 +140,27 @@ async def test_a_full_disk_refuses_before_the_answer_starts(tmp_path: Path) -> N
     journal.close()
 
 
+async def test_a_relaxed_journal_writes_what_it_acknowledges_and_syncs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    pwritev = os.pwritev
+
+    def noted(descriptor: int, buffers: list[bytes], offset: int, flags: int = 0) -> int:
+        synced.append(flags & os.RWF_DSYNC)
+        return pwritev(descriptor, buffers, offset, flags)
+
+    journal = Journal.open(tmp_path, PUBLIC, "relaxed")
+    monkeypatch.setattr(os, "pwritev", noted)
+    monkeypatch.setattr(os, "fdatasync", lambda _: synced.append(1))
+    journal.begin(request_half("e1"))
+    await journal.finish(response_half("e1"))
+    assert synced and not any(synced)
+    assert [located.half.event_id for located in read_all(tmp_path)] == ["e1", "e1"]  # a crash of the process loses none of it
+    monkeypatch.undo()
+    journal.close()
+
+
 async def test_a_closed_journal_refuses(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path, PUBLIC)
     journal.begin(request_half("e1"))
