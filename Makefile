@@ -39,6 +39,7 @@ unit: install ## tests without an engine, the quick ones
 	@$(TESTS) -m "not engine and not e2e and not slow and not soak" $(PYTEST)
 
 test: lint agents ## lint and every test but the soak
+	@deploy/postgres.sh
 	@$(TESTS) -m "not soak" --durations=15 $(PYTEST)
 
 soak: install ## the long tests: repeated kill -9 under load

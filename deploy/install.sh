@@ -41,3 +41,4 @@ step "4 of 4: Headrace itself" --no-deps --no-build-isolation --editable .
 rm -f .venv/.project-*
 touch "$project_stamp"
 echo "headrace: installed into .venv in $((SECONDS - started)) s"
+deploy/postgres.sh
