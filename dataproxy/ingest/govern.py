@@ -3,6 +3,7 @@
 Messages and tools become contents, as those of model calls do, so that a history is stored once however it came.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,6 +19,8 @@ from dataproxy.store.events import Content, StoredEvent
 _PARTS: Final = ("o", "h", "a", "y", "r", "m")
 _NAMES: Final = ("event_id", "session_id", "trajectory_id", "parent_id", "agent")
 _MAX_NAME: Final = 128
+_OPAQUE: Final = re.compile(r"(?:[a-z]{1,8}[-_])?[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?:-?[0-9a-f]{16})?")
+"""A UUID, a trace, ours with their prefixes and MACs: random digits in which a rule may see a number that nobody has."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +45,7 @@ def govern(event: Event, redactor: Redactor, digests: KeyedDigests) -> Governed:
     concealed["r"] = [conceal(reward, digests) for reward in event.r]
     if tools is not None:
         concealed["o"]["tools"] = tools
-    strings = {name: value for name in _NAMES if (value := getattr(event, name))}
+    strings = {name: value for name in _NAMES if (value := getattr(event, name)) and not _OPAQUE.fullmatch(value)}
     redacted = redactor.redact_exchange(Exchange(concealed, None, strings=strings))
     parts: Any = redacted.request  # of the shape that went in
     contents = _Contents(digests, [_from_event(span) for span in redacted.spans])
@@ -51,6 +54,7 @@ def govern(event: Event, redactor: Redactor, digests: KeyedDigests) -> Governed:
     ids = {name: _digested(name, strings[name], digests) for name in changed}
     kept = {name: parts[name] for name in ("h", "y", "r", "m", "extra")}
     subject = digests.of(b"subject", event.subject.encode()).hex() if event.subject else ""
+    kept["m"] = {**kept["m"], "redaction": redacted.version}
     clean = msgspec.structs.replace(event, **kept, **ids, o=o, a=a, subject=subject, spans=[], seq=0)
     model = parts["m"].get("model")
     stored = StoredEvent(

@@ -68,7 +68,8 @@ def test_an_event_is_read_back_as_it_was_sent_but_for_what_was_redacted(proxy: P
     assert found is not None
     assert found.o == {"messages": [user("hi"), user("it is <PASSWORD_1>")], "tools": [{"type": "function"}], "chunks": ["one"]}
     assert (found.h, found.a, found.y) == ({"plan": "look"}, {"query": "<PASSWORD_1>"}, {"status": 200})
-    assert (found.r, found.m, found.extra) == ([{"value": 0.5, "new": True}], {"model": "bm25"}, {"x-new": {"kept": [1, None]}})
+    m = {"model": "bm25", "redaction": ""}
+    assert (found.r, found.m, found.extra) == ([{"value": 0.5, "new": True}], m, {"x-new": {"kept": [1, None]}})
     assert (found.tenant, found.agent, found.boundary) == ("acme", "triage", "api")
     assert sorted(span.path for span in found.spans) == ["/a/query", "/request/messages/1/content"]
     at_rest = proxy.everything_at_rest()
