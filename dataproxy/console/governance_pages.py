@@ -3,7 +3,7 @@
 Every action is the API's own: what that refuses, this refuses.
 """
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -54,7 +54,7 @@ def get_consents(request: Request, services: ServicesDep, seat: Seat) -> Respons
     """Consents and retention on record."""
     consents = _read(admin_routes.get_consent(services, seat.caller), list[Consent])[::-1]
     retention = _read(retain_routes.get_retention(services, seat.caller), list[Retention])[::-1]
-    shown = {"consents": consents[:_SHOWN], "retention": retention[:_SHOWN], "num": len(consents)}
+    shown: dict[str, Any] = {"consents": consents[:_SHOWN], "retention": retention[:_SHOWN], "num": len(consents)}
     return render(request, "consents.html", seat, **shown, own=scope(seat.caller) or "")
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -46,8 +47,14 @@ def get_live(request: Request, services: ServicesDep, seat: Seat) -> Response:
         traffic = _traffic(connection, tenant, now_us)
     processes = _processes(services) if tenant is None else []
     template = "live_piece.html" if "hx-request" in request.headers else "live.html"
-    shown = {"counts": counts, "traffic": traffic, "processes": processes, "now_us": now_us, "operator": tenant is None}
-    return render(request, template, seat, **shown)  # type: ignore[arg-type]  # none of them is `status`
+    shown: dict[str, Any] = {
+        "counts": counts,
+        "traffic": traffic,
+        "processes": processes,
+        "now_us": now_us,
+        "operator": tenant is None,
+    }
+    return render(request, template, seat, **shown)
 
 
 def _traffic(connection: Connection, tenant: str | None, now_us: int) -> Traffic:

@@ -14,6 +14,8 @@ from atdp.events import Span
 MOST_CHARACTERS = 20_000
 """Shown of one text; how many were left out is said."""
 
+_LONG_LINES, _LONG = 15, 1500
+
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
@@ -35,6 +37,12 @@ class Plain:
 
     pieces: list[Piece]
     left_out: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is shown in a frame of its own that scrolls."""
+        lines = sum(piece.text.count("\n") for piece in self.pieces)
+        return lines > _LONG_LINES or sum(len(piece.text) for piece in self.pieces) > _LONG
 
 
 class Budget:

@@ -1,6 +1,6 @@
 """Trajectories: the list with its filters, one as the conversation that it was, its tokens, and its proof."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy import select
@@ -42,7 +42,7 @@ def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "
             counted = counted.where(redaction_count.c.tenant == tenant)
         kinds = list(connection.execute(counted).scalars())
     form = {name: fields.get(name, "") for name in NAMES}
-    shown = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
+    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
 

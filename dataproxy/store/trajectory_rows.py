@@ -47,8 +47,8 @@ def rows_of(connection: Connection, found: Sequence[Row[Any]]) -> list[Trajector
             errors[owner, row.trajectory_id] += row.status is not None and row.status >= 400
         same = (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id)
         decided = select(event.c.trajectory_id, eligibility.c.reason).select_from(event.join(eligibility, same)).where(*mine)
-        for row in connection.execute(decided):
-            reasons[owner, row.trajectory_id][row.reason] += 1
+        for one in connection.execute(decided):
+            reasons[owner, one.trajectory_id][one.reason] += 1
     return [
         TrajectoryRow(
             row.tenant,
@@ -84,13 +84,13 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
                 holders[digest].add(row.trajectory_id)
         for digests in _chunks(list(holders)):
             spans = select(content_span.c.digest, content_span.c.kind)
-            for row in connection.execute(spans.where(content_span.c.tenant == owner, content_span.c.digest.in_(digests))):
-                for trajectory_id in holders[row.digest]:
-                    found[owner, trajectory_id][row.kind] += 1
+            for span in connection.execute(spans.where(content_span.c.tenant == owner, content_span.c.digest.in_(digests))):
+                for trajectory_id in holders[span.digest]:
+                    found[owner, trajectory_id][span.kind] += 1
         for events in _chunks(list(own)):
             outside = select(event_span.c.event_id, event_span.c.kind)
-            for row in connection.execute(outside.where(event_span.c.tenant == owner, event_span.c.event_id.in_(events))):
-                found[owner, own[row.event_id]][row.kind] += 1
+            for span in connection.execute(outside.where(event_span.c.tenant == owner, event_span.c.event_id.in_(events))):
+                found[owner, own[span.event_id]][span.kind] += 1
     return found
 
 

@@ -23,9 +23,10 @@ class Stage:
     browser: Callable[..., Browser]
 
 
-@pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A data proxy that has seen the story."""
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A data proxy that has seen the story, shared by a file's tests: its clock only goes on, and what one adds may stand there."""
+    tmp_path = tmp_path_factory.mktemp("console")
     proxy = Proxy(tmp_path, Clock(NOW_US))
     proxy.consent()
     names = asyncio.run(tell(proxy))

@@ -1,19 +1,20 @@
 """A store with something on every page of the console: a support agent with tools, branches, rewards, versions, hostile words."""
 
+from sqlalchemy import select
+
 from atdp.versions import PolicyVersion, version_name
 from dataproxy.capture import Journal
 from dataproxy.client.types import Feedback
 from dataproxy.feedback import Desk, give_feedback
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.schema import event, training_use, trajectory
 from dataproxy.store.versions import register_version
-from dataproxy.ledger.rows import append_rows
-from sqlalchemy import select
 from tests.dataproxy.exchanges import exchange, said, user, write
 from tests.dataproxy.proxy import BROKEN_WORD, SECRET_ID, SECRET_WORD, Proxy
 
 HOSTILE = (
-    "<script>document.title='owned'</script><img src=x onerror=alert(1)> {{7*7}} ${7*7} \x1b[31mred\x1b[0m \u202egnp.exe\u202c \u200b"
-    "</span></section><style>body{display:none}</style>"
+    "<script>document.title='owned'</script><img src=x onerror=alert(1)> {{7*7}} ${7*7} \x1b[31mred\x1b[0m \u202egnp.exe\u202c "
+    "\u200b</span></section><style>body{display:none}</style>"
 )
 NOW_US = 1_780_000_000_000_000
 _MINUTE_US = 60_000_000
@@ -51,21 +52,51 @@ async def _orders(journal: Journal, at: int) -> int:
     prompt, outputs = [1, 2, SECRET_ID, 4], [[7, 8, SECRET_ID, 9, 11, 12]]
     await write(
         journal,
-        exchange(first, session="shop-1", prompt=prompt, outputs=outputs, started_us=at, ended_us=at + 180_000, answers=[looked], engine_record=None),
-        exchange(second, "It was shipped by DHL yesterday.", session="shop-1", prompt=[1, 2, SECRET_ID, 4, 7, 8, SECRET_ID, 9, 11, 12, 13], started_us=at + 2_000_000, ended_us=at + 2_400_000),
-        exchange(third, session="shop-1", prompt=[1, 2, SECRET_ID, 4, 7, 8, SECRET_ID, 9, 11, 12, 13, 7, 8, 9, 21], started_us=at + 9_000_000, ended_us=at + 9_700_000,
-                 answers=[{"role": "assistant", "content": "Tomorrow before noon.", "reasoning_content": "DHL takes two days; it left yesterday."}]),
-    )  # fmt: skip
+        exchange(first, session="shop-1", prompt=prompt, outputs=outputs, started_us=at, ended_us=at + 180_000, answers=[looked]),
+        exchange(
+            second,
+            "It was shipped by DHL yesterday.",
+            session="shop-1",
+            prompt=[1, 2, SECRET_ID, 4, 7, 8, SECRET_ID, 9, 11, 12, 13],
+            started_us=at + 2_000_000,
+            ended_us=at + 2_400_000,
+        ),
+        exchange(
+            third,
+            session="shop-1",
+            prompt=[1, 2, SECRET_ID, 4, 7, 8, SECRET_ID, 9, 11, 12, 13, 7, 8, 9, 21],
+            started_us=at + 9_000_000,
+            ended_us=at + 9_700_000,
+            answers=[
+                {
+                    "role": "assistant",
+                    "content": "Tomorrow before noon.",
+                    "reasoning_content": "DHL takes two days; it left yesterday.",
+                }
+            ],
+        ),
+    )
     return at
 
 
 async def _hostile(journal: Journal, at: int) -> int:
     long_line = "A" * 1_000_000
-    odd = {"role": "<b>boss</b>", "content": [{"type": "text", "text": HOSTILE}, {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}}]}
+    odd = {
+        "role": "<b>boss</b>",
+        "content": [{"type": "text", "text": HOSTILE}, {"type": "image_url", "image_url": {"url": "javascript:alert(1)"}}],
+    }
     await write(
         journal,
-        exchange([user(HOSTILE), odd, user(long_line)], HOSTILE, agent="crawler", session="crawl-1", prompt=[5, 6], started_us=at, ended_us=at + 50_000),
-    )  # fmt: skip
+        exchange(
+            [user(HOSTILE), odd, user(long_line)],
+            HOSTILE,
+            agent="crawler",
+            session="crawl-1",
+            prompt=[5, 6],
+            started_us=at,
+            ended_us=at + 50_000,
+        ),
+    )
     return at
 
 
@@ -104,7 +135,12 @@ def _publish(proxy: Proxy, name: str) -> None:
         for i, (parent, state) in enumerate(zip(parents, states, strict=True)):
             metrics = {"loss": 0.9 - 0.1 * i, "kl": 0.01 * i, "entropy": 2.0 - 0.2 * i, "reward_mean": 0.2 * i}
             version = PolicyVersion(
-                version_name(i), version_name(parent) if parent is not None else None, state, NOW_US + i * _MINUTE_US, "v", metrics=metrics
+                version_name(i),
+                version_name(parent) if parent is not None else None,
+                state,
+                NOW_US + i * _MINUTE_US,
+                "v",
+                metrics=metrics,
             )  # type: ignore[arg-type]
             register_version(connection, version, "internal", NOW_US + i * _MINUTE_US)
         used = {"tenant": "acme", "trajectory_id": name, "version": version_name(4), "lease_id": "lease-1", "used_us": NOW_US}

@@ -1,0 +1,91 @@
+"""``python -m tests.console.screenshots DIR``: every page of the console as a picture, dark and light, on a desk and on a phone."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webdriver import WebDriver
+
+from tests.console.browse import served
+from tests.console.chrome import chromium, relayed, sign_in, wait
+from tests.console.story import NOW_US, tell
+from tests.dataproxy.proxy import Clock, Proxy
+
+DESK, PHONE = (1280, 900), (390, 844)
+
+
+def pages(names: dict[str, str]) -> dict[str, str]:
+    """Name of a picture → path under /console."""
+    orders = f"/trajectories/{names['orders']}"
+    return {
+        "trajectories": "/trajectories",
+        "filtered": "/trajectories?text=dhl&rewarded=yes&since=2020-01-01",
+        "trajectory": orders,
+        "hostile": f"/trajectories/{names['hostile']}",
+        "proof": f"{orders}/proof",
+        "access": "/access",
+        "quarantine": "/quarantine",
+        "consent": "/consents",
+        "holds": f"/holds?scope=trajectory&target={names['orders']}&tenant=acme",
+        "erasure": f"/erasure?scope=trajectory&target={names['orders']}&tenant=acme",
+        "keys": "/keys",
+        "verify": "/verify",
+        "learning": "/learning",
+        "version": "/versions/v000004",
+        "live": "/live",
+        "fault": "/nothing",
+    }
+
+
+def main() -> None:
+    """Take them."""
+    target = Path(sys.argv[1])
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as directory:
+        proxy = Proxy(Path(directory), Clock(NOW_US))
+        proxy.consent()
+        names = asyncio.run(tell(proxy))
+        with served(proxy.services, Path(directory)) as socket, relayed(socket) as address:
+            for size, width, height, theme in (("desk", *DESK, "light"), ("desk", *DESK, "dark"), ("phone", *PHONE, "dark")):
+                with chromium(width, height) as driver:
+                    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(width, height))
+                    _take(driver, address, proxy.key("admin", "", ""), names, target, f"{size}-{theme}")
+        proxy.services.database.close()
+
+
+def _screen(width: int, height: int) -> dict[str, object]:
+    return {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+
+
+def _take(driver: WebDriver, address: str, key: str, names: dict[str, str], target: Path, kind: str) -> None:
+    theme = kind.rpartition("-")[2]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]})
+    driver.get(f"{address}/sign-in")
+    _save(driver, target / f"sign-in-{kind}.png")
+    sign_in(driver, address, key)
+    for name, path in pages(names).items():
+        driver.get(address + path)
+        if name == "trajectory":
+            driver.find_element(By.CSS_SELECTOR, ".tokens-link").click()
+            wait(driver).until(lambda d: d.find_elements(By.CSS_SELECTOR, ".strip li"))
+        if name == "verify":
+            driver.find_element(By.CSS_SELECTOR, "main form button").click()
+            wait(driver).until(lambda d: d.find_elements(By.ID, "verdict"))
+        if name == "erasure":
+            driver.find_element(By.NAME, "reason").send_keys("asked for by its owner\n")
+            wait(driver).until(lambda d: d.find_elements(By.NAME, "confirm"))
+        _save(driver, target / f"{name}-{kind}.png")
+
+
+def _save(driver: WebDriver, file: Path) -> None:
+    height = driver.execute_script("return Math.min(document.documentElement.scrollHeight, 2400)")
+    width = driver.execute_script("return window.innerWidth")
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(int(width), int(height)))
+    driver.save_screenshot(str(file))
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", _screen(int(width), 844 if width < 600 else 900))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Each action with its effect in the store and in the log."""
+
+import re
+
+import pytest
+from sqlalchemy import func, select
+
+from dataproxy.api.audit_routes import audit_steps
+from dataproxy.client.review_types import AuditReport
+from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, log_leaf, tombstone
+from dataproxy.store.scope import EVERYBODY
+from tests.console.conftest import Stage
+
+pytestmark = pytest.mark.slow
+
+
+def leaves(stage: Stage, kind: str) -> int:
+    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.kind == kind))[0][0])
+
+
+def test_a_hold_is_put_and_released_on_record(stage: Stage) -> None:
+    reviewer, admin = stage.browser(), stage.browser("admin")
+    before = leaves(stage, "legal_hold")
+    reviewer.get(f"/holds?scope=trajectory&target={stage.names['hostile']}")
+    reviewer.post("/holds", tenant="acme", scope="trajectory", target=stage.names["hostile"], reason="a claim")
+    assert "in force and in the log" in reviewer.text and leaves(stage, "legal_hold") == before + 1
+    hold_id = stage.proxy.rows(select(legal_hold.c.hold_id).where(legal_hold.c.target == stage.names["hostile"]))[0][0]
+    assert reviewer.post(f"/holds/{hold_id}/release", reason="no more").status_code == 403
+    admin.get("/erasure")
+    held = admin.post("/erasure", tenant="acme", scope="trajectory", target=stage.names["hostile"], reason="r")
+    assert held.status_code == 400 and "hold" in admin.text
+    admin.get("/holds")
+    admin.post(f"/holds/{hold_id}/release", reason="settled")
+    assert "released" in admin.text and leaves(stage, "legal_hold") == before + 2
+
+
+def test_a_consent_is_put_on_record_by_an_admin_alone(stage: Stage) -> None:
+    fields = {"tenant": "acme", "agent": "crawler", "session": "", "recording": "yes", "training": "no", "reason": "withdrawn"}
+    reviewer, admin = stage.browser(), stage.browser("admin")
+    reviewer.get("/consents")
+    assert reviewer.post("/consents", **fields).status_code == 403
+    admin.get("/consents")
+    admin.post("/consents", **fields)
+    assert "on record" in admin.text and "withdrawn" in admin.text
+    assert stage.proxy.rows(select(consent.c.training).where(consent.c.reason == "withdrawn")) == [(False,)]
+
+
+def test_keys_are_made_shown_once_and_revoked(stage: Stage) -> None:
+    admin = stage.browser("admin")
+    admin.get("/keys")
+    admin.post("/keys", tenant="acme", role="reviewer", agent="")
+    made = re.findall(r"hr_[0-9A-Za-z_-]{20,}", admin.page)
+    assert len(made) == 1 and stage.proxy.services.keys.find(made[0], stage.proxy.clock()) is not None
+    key_id = re.findall(r'<p class="id faint">(key-[^<]+)', admin.page)[0]
+    assert made[0] not in admin.get("/keys").text
+    admin.post(f"/keys/{key_id}/revoke")
+    assert stage.proxy.services.keys.find(made[0], stage.proxy.clock()) is None
+    assert stage.proxy.rows(select(api_key.c.revoked_us).where(api_key.c.key_id == key_id))[0][0] is not None
+    admin.post("/keys", tenant="other", role="admin", agent="")
+    assert stage.proxy.rows(select(api_key).where(api_key.c.tenant == "other")) == []  # a tenant's admin makes its own
+
+
+def test_evidence_is_a_zip(stage: Stage) -> None:
+    answer = stage.browser().get(f"/evidence?trajectory={stage.names['orders']}")
+    assert answer.content[:2] == b"PK" and b"verify.py" in answer.content
+
+
+def test_erasure_shows_what_would_go_and_erases_only_what_is_confirmed(stage: Stage) -> None:
+    admin, name = stage.browser("admin"), stage.names["orders"]
+    fields = {"tenant": "acme", "scope": "trajectory", "target": name, "reason": "asked for"}
+    num_events = stage.proxy.rows(select(func.count()).select_from(event).where(event.c.trajectory_id == name))[0][0]
+    num_contents = stage.proxy.count(content)
+    admin.get("/erasure")
+    admin.post("/erasure", **fields)
+    assert "What would go" in admin.text and "v000004: the weights of these versions stay" in admin.text
+    admin.post("/erasure", confirm="9", **fields)
+    assert f"Type {num_events}" in admin.text and stage.proxy.count(erasure) == 0 and stage.proxy.count(content) == num_contents
+    admin.post("/erasure", confirm=str(num_events), **fields)
+    assert f"Erased: {num_events} events" in admin.text
+    assert stage.proxy.count(erasure) == 1 and stage.proxy.count(content) < num_contents
+    assert stage.proxy.rows(select(func.count()).select_from(tombstone).where(tombstone.c.kind == "event"))[0][0] == num_events
+    admin.get(f"/trajectories/{name}")
+    assert "its content was erased" in admin.text and "bicycle" not in admin.text
+    admin.get(f"/trajectories/{name}/proof")
+    assert "erased" in admin.text
+    report = next(step for step in audit_steps(stage.proxy.services, "acme", EVERYBODY) if isinstance(step, AuditReport))
+    assert report.ok and report.erased

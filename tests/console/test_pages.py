@@ -1,0 +1,189 @@
+"""Each page with what stands on it, and each role's limits."""
+
+import re
+
+import pytest
+from sqlalchemy import func, select
+
+from dataproxy.store.schema import access_log, event, log_leaf
+from tests.console.browse import PURPOSE
+from tests.console.conftest import Stage
+from tests.console.story import HOSTILE
+
+pytestmark = pytest.mark.slow
+
+ALL = ("/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/erasure", "/keys", "/learning", "/live")
+OPEN = {
+    "reviewer": {"/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/learning"},
+    "trainer": {"/learning", "/live"},
+    "admin": set(ALL),
+}
+
+
+@pytest.mark.parametrize("role", OPEN)
+def test_each_role_opens_its_pages_and_is_refused_the_others(stage: Stage, role: str) -> None:
+    browser = stage.browser(role)
+    for path in ALL:
+        assert browser.get(path).status_code == (200 if path in OPEN[role] else 403), path
+        named = set(re.findall(r'href="/console(/[a-z]+)" data-key', browser.page))
+        assert named == OPEN[role], path
+    status = 403 if role == "trainer" else 200
+    assert browser.get(f"/trajectories/{stage.names['orders']}").status_code == status
+    assert browser.get(f"/trajectories/{stage.names['orders']}/proof").status_code == status
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", {"orders", "hostile", "failed"}),
+        ("text=DHL", {"orders"}),
+        ("text=no-such-word", set()),
+        ("agent=crawler", {"hostile", "failed"}),
+        ("session=shop-1", {"orders"}),
+        ("kind=PASSWORD", {"orders"}),
+        ("reason=eligible", {"orders", "hostile"}),
+        ("reason=http_error", {"failed"}),
+        ("outcome=error", {"failed"}),
+        ("outcome=ok", {"orders", "hostile"}),
+        ("rewarded=yes", {"orders"}),
+        ("rewarded=no", {"hostile", "failed"}),
+        ("min_reward=1.5", {"orders"}),
+        ("max_reward=1.4", set()),
+        ("version=v000000", {"orders", "hostile"}),
+        ("model=tiny", {"orders", "hostile", "failed"}),
+        ("model=other", set()),
+        ("since=2026-05-28T20:40", {"failed"}),
+        ("until=2026-05-28T20:30%2B00:00", {"orders"}),
+        ("agent=crawler&outcome=ok", {"hostile"}),
+    ],
+)
+def test_filters_find_what_they_say(stage: Stage, query: str, found: set[str]) -> None:
+    browser = stage.browser()
+    assert browser.get(f"/trajectories?{query}").status_code == 200
+    shown = set(re.findall(r'href="/console/trajectories/([^"?/]+)"', browser.page))
+    assert shown == {stage.names[name] for name in found}
+
+
+@pytest.mark.parametrize(
+    "query", ["since=yesterday", "min_reward=nan", "version=7", "after=x", "outcome=maybe", "text=" + "x" * 300]
+)
+def test_what_cannot_be_read_is_said_or_cut_and_breaks_nothing(stage: Stage, query: str) -> None:
+    assert stage.browser().get(f"/trajectories?{query}").status_code == (200 if query.startswith("text") else 400)
+
+
+def test_a_trajectory_reads_like_the_conversation(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    text = browser.text
+    order = [
+        "You help customers",
+        "Where is my order 1042?",
+        "calls find_order",
+        '"carrier": "DHL"',
+        "It was shipped by DHL",
+        "מ",
+        "DHL takes two days",
+        "Tomorrow before noon.",
+    ]
+    places = [text.index(piece) for piece in order]
+    assert places == sorted(places)
+    assert text.count("Where is my order") == 1  # what is resent is not shown again
+    assert '<mark title="redacted: PASSWORD">&lt;PASSWORD_1&gt;' in browser.page
+    for piece in (
+        "altered",
+        "eligible",
+        "v000004",
+        "helpful",
+        "solved",
+        "the date was asked for",
+        "key-judge",
+        "1.5",
+        "180 ms",
+        "w1",
+    ):
+        assert piece in text, piece
+
+
+def test_tokens_show_ids_logprobs_and_what_is_not_learned_from(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    path = re.findall(r'href="/console(/events/[^"]+/tokens[^"]*)"', browser.page)[0]
+    browser.get(path)
+    assert re.findall(r'<li class="(h\d[^"]*)" title="\d+: id (\d+)', browser.page)[2] == ("h0 altered", "16")
+    assert "1 altered, loss mask 0" in browser.text
+    piece = browser.get(path, **{"hx-request": "true"}).text
+    assert piece.startswith("<section") and "<html" not in piece
+
+
+def test_hostile_words_are_text_and_a_megabyte_is_bounded(stage: Stage) -> None:
+    browser = stage.browser()
+    size = len(browser.get(f"/trajectories/{stage.names['hostile']}").content)
+    assert size < 80_000
+    body = browser.page.split("<main", 1)[1]
+    assert "<script" not in body and "<img" not in body and "<style" not in body and "<b>boss" not in body
+    assert HOSTILE[:30] in browser.text and "980,000 more characters" in browser.text
+    assert not set("\x1b\u202e\u202c\u200b") & set(browser.page)
+    for path in ("/trajectories", f"/trajectories/{stage.names['orders']}"):
+        browser.get(path)
+        assert "<script>document" not in browser.page and not set("\x1b\u202e") & set(browser.page)
+
+
+def test_another_tenants_trajectory_is_one_that_was_never_there(stage: Stage) -> None:
+    stranger = stage.browser("admin", "other")
+    name = stage.names["orders"]
+    for path in ("/trajectories/{}", "/trajectories/{}/proof", "/trajectories/{}?tenant=acme"):
+        theirs, nobodys = stranger.get(path.format(name)), stranger.get(path.format("tr-0"))
+        assert theirs.status_code == nobodys.status_code == 404
+    assert stage.names["orders"] not in stranger.get("/trajectories").text
+    assert "No read fits" in stranger.get(f"/access?target={name}&what=trajectory").text
+    assert stranger.get("/evidence?tenant=acme").status_code == 404
+    assert stranger.post("/erasure", tenant="acme", scope="trajectory", target=name, reason="r").status_code in (403, 404)
+
+
+def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stage) -> None:
+    operator = stage.browser("admin", "")
+    assert operator.get(f"/trajectories/{stage.names['orders']}?tenant=acme").status_code == 200
+    where = (access_log.c.tenant == "acme", access_log.c.target == stage.names["orders"], access_log.c.role == "admin")
+    assert stage.proxy.rows(select(access_log.c.purpose).where(*where))[-1][0] == PURPOSE
+
+
+def test_the_proof_names_every_row_and_finds_the_one_that_was_changed(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}/proof")
+    num = leaves_of(stage, stage.names["orders"])
+    assert f"{num} of {num} rows are what was stored" in browser.text
+    name = stage.names["failed"]
+    with stage.proxy.services.database.write() as connection:
+        connection.exec_driver_sql("DROP TRIGGER IF EXISTS event_no_update")
+        for (trigger,) in connection.exec_driver_sql(
+            "SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='event'"
+        ).all():
+            connection.exec_driver_sql(f'DROP TRIGGER "{trigger}"')
+        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=200))
+    browser.get(f"/trajectories/{name}/proof")
+    assert "1 of its rows are not what the log says" in browser.text
+    with stage.proxy.services.database.write() as connection:
+        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=500))
+
+
+def leaves_of(stage: Stage, name: str) -> int:
+    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.chain == name))[0][0])
+
+
+def test_who_read_a_trajectory_is_found(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['hostile']}")
+    browser.get(f"/access?target={stage.names['hostile']}&what=trajectory")
+    assert PURPOSE in browser.text.split("Purpose", 1)[1]
+
+
+def test_the_quarantine_says_why_and_shows_nothing(stage: Stage) -> None:
+    assert "redaction_not_located" in stage.browser().get("/quarantine").text
+
+
+def test_what_a_version_learned_from_is_found(stage: Stage) -> None:
+    browser = stage.browser()
+    assert re.search(r'class="serving".*?v000004', browser.get("/learning").text, re.S)
+    assert stage.names["orders"] in browser.get("/versions/v000004").text
+    assert "loss" not in browser.text  # a tenant sees no figure that other tenants' traffic made
+    assert "loss" in stage.browser("admin", "").get("/versions/v000004").text
