@@ -97,11 +97,17 @@ def _item(number: int) -> tuple[StoredEvent, Placement]:
     digests, random = KeyedDigests(bytes(32)), np.random.default_rng(number)
     messages = [_message(digests, conversation, i) for i in range(2 * turn + 2)]
     event_id = f"{number:032x}"
-    ids = {"prompt_ids": _PROMPT, "output_ids": _OUTPUT, "versions": _OUTPUT}
-    arrays = {name: random.integers(0, 49_000, size, dtype=np.int32).tobytes() for name, size in ids.items()}
+    prompt, output, versions = (random.integers(0, 49_000, size, dtype=np.int32).tobytes() for size in (_PROMPT, _OUTPUT, _OUTPUT))
     logprobs = random.standard_normal(_OUTPUT, dtype=np.float32).tobytes()
     record = TokenRecord(
-        choice=0, logprobs=logprobs, prompt_altered=bytes(_PROMPT), output_altered=bytes(_OUTPUT), finish_reason="stop", **arrays
+        choice=0,
+        prompt_ids=prompt,
+        output_ids=output,
+        logprobs=logprobs,
+        versions=versions,
+        prompt_altered=bytes(_PROMPT),
+        output_altered=bytes(_OUTPUT),
+        finish_reason="stop",
     )
     names = [message.digest.hex() for message in messages]
     event = Event(

@@ -105,13 +105,13 @@ def get_evidence(
         raise Refused("say one of subject, session and trajectory, or none for everything")
     put_on_record(services, caller, [owner], "evidence", ":".join(named[0]) if named else "", purpose)
     services.checkpoints.cut()
-    file = tempfile.SpooledTemporaryFile(max_size=64 * _PIECE)  # noqa: SIM115  it is closed when the last piece was sent
     with services.database.read() as connection:
-        found = None
-        if named:
-            found = belongings(connection, resolve(connection, owner, *named[0], services.digests(owner)))
-        write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints.signer.verifier, file)
-    file.seek(0)
+        found = belongings(connection, resolve(connection, owner, *named[0], services.digests(owner))) if named else None
+        with ExitStack() as failing:
+            file = failing.enter_context(tempfile.SpooledTemporaryFile(max_size=64 * _PIECE))
+            write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints.signer.verifier, file)
+            file.seek(0)
+            failing.pop_all()  # it is closed when the last piece was sent
     headers = {"content-disposition": 'attachment; filename="evidence.zip"'}
     return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 

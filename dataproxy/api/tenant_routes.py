@@ -56,10 +56,11 @@ def _store(services: Services, caller: KeyInfo, path: Path, signed_by: str) -> T
     file = TenantFile(path, trusted)
     try:
         with services.database.write(EVERYBODY) as connection:
-            num_rows = store_tenant(connection, file)
+            num_rows = store_tenant(connection, file, services.checkpoints.signer.verifier.public.hex())
             record_access(connection, caller, file.manifest.tenant, "tenant import", file.manifest.signer, services.now_us())
     finally:
         file.close()
+    services.checkpoints.take_in()
     with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     return TenantImported(file.manifest.tenant, num_rows, file.manifest.signer)

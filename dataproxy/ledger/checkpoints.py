@@ -56,6 +56,12 @@ class Checkpoints:
             self._append(lines)
         return len(lines)
 
+    def take_in(self) -> None:
+        """A log came from another store: its checkpoints of ours go into the file, and a new one is cut."""
+        with self.lock:
+            self._add_missing()
+        self.cut()
+
     def read_file(self) -> list[Line]:
         """The file's lines, in order.
 

@@ -42,7 +42,8 @@ def stored_contents(connection: Connection, tenant: str, kind: str, keys: Sequen
 def raw_rows(connection: Connection, table: Table, *where: Any) -> Iterator[Row]:
     """Rows of ``table`` in the order of their keys, as the driver gives them."""
     columns = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
-    yield from connection.execute(select(*columns).where(*where).order_by(*table.primary_key)).mappings()
+    rows = connection.execute(select(*columns).where(*where).order_by(*table.primary_key)).mappings()
+    return (dict(row) for row in rows)
 
 
 def _plain(connection: Connection, tenant: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:

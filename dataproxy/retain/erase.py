@@ -91,7 +91,7 @@ def erase(connection: Connection, plan: Plan, reason: str, key_id: str, now_us: 
     if not plan.found.events:
         raise Refused("all of it was erased before")
     outcome = _outcome(connection, plan, new_event_id(), reason, now_us)
-    row = {"tenant": tenant, "erasure_id": outcome.erasure_id, "scope": outcome.scope, "target": outcome.target}
+    row: dict[str, Any] = {"tenant": tenant, "erasure_id": outcome.erasure_id, "scope": outcome.scope, "target": outcome.target}
     row |= {"reason": reason, "key_id": key_id, "erased_us": now_us, "outcome": msgspec.json.encode(outcome).decode()}
     connection.execute(erasure.insert().values(row))
     gone = plan.contents - plan.shared

@@ -1,6 +1,7 @@
 """Legal holds: what is on hold is neither erased nor expires. Both the hold and its release are on record for good."""
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -70,7 +71,7 @@ def holds_on(holds: Iterable[LegalHold], tenant: str, found: Belongings) -> list
 
 
 def _write(connection: Connection, hold: LegalHold, hold_id: str, action: str, reason: str, key_id: str, now_us: int) -> None:
-    row = {"tenant": hold.tenant, "hold_id": hold_id, "action": action, "scope": hold.scope, "target": hold.target}
+    row: dict[str, Any] = {"tenant": hold.tenant, "hold_id": hold_id, "action": action, "scope": hold.scope, "target": hold.target}
     row |= {"reason": reason, "key_id": key_id, "created_us": now_us}
     connection.execute(legal_hold.insert().values(row))
     append_rows(connection, legal_hold, [row])

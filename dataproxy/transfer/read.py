@@ -96,7 +96,7 @@ class TenantFile:
 def store_tenant(connection: Connection, file: TenantFile, own_key: str) -> int:
     """Store everything in ``file``; gives the number of rows. Events keep their order, behind all that the store has already.
 
-    Checkpoints come along only if this store's ``own_key`` (hex) signed them; another's prove the file, and the next of ours the log.
+    Checkpoints come along only if this store's own key (hex) signed them; the log of another store gets its next from us.
 
     Raises:
         Refused: the tenant is here already, the tables are of another revision, or a part of it cannot be.

@@ -69,8 +69,13 @@ def _log_tables() -> None:
     hashes = [sa.Column(column, sa.LargeBinary(length=32), nullable=False) for column in ("previous", "commitment", "leaf_hash")]
     op.create_table(
         "log_leaf",
-        *(_name("tenant"), _long("leaf_index"), _name("kind"), sa.Column("row_key", sa.String(length=300), nullable=False)),
-        *(_name("chain"), *hashes, _key("log_leaf", "tenant", "leaf_index")),
+        _name("tenant"),
+        _long("leaf_index"),
+        _name("kind"),
+        sa.Column("row_key", sa.String(length=300), nullable=False),
+        _name("chain"),
+        *hashes,
+        _key("log_leaf", "tenant", "leaf_index"),
         sqlite_with_rowid=False,
     )
     op.create_index("uq_log_leaf_row", "log_leaf", ["tenant", "kind", "row_key"], unique=True)
