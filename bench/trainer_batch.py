@@ -25,7 +25,7 @@ def joined_token_ratio(turns: int) -> float:
     return sum(turn.end for turn in sequence.turns) / len(sequence)
 
 
-def _session(name: str, turns: int, system: np.ndarray, vocabulary: int, random: np.random.Generator) -> TrainSample:  # type: ignore[type-arg]
+def _session(name: str, turns: int, system: np.ndarray, vocabulary: int, random: np.random.Generator) -> TrainSample:
     ids, spans = [system], []
     length = len(system)
     for turn in range(turns):
@@ -37,5 +37,5 @@ def _session(name: str, turns: int, system: np.ndarray, vocabulary: int, random:
         mask[span.start : span.end], versions[span.start : span.end] = 1, 0
     logprobs = np.where(mask, -np.log(vocabulary), 0).astype("<f4")
     token_ids, altered = np.concatenate(ids).astype("<i4"), np.zeros(length, np.uint8)
-    arrays = [array.tobytes() for array in (token_ids, mask, logprobs, versions, altered)]
-    return TrainSample(name, "bench", "bench", name, 1.0, 1.0, [], [TokenSequence(*arrays, spans)])
+    chain = TokenSequence(token_ids.tobytes(), mask.tobytes(), logprobs.tobytes(), versions.tobytes(), altered.tobytes(), spans)
+    return TrainSample(name, "bench", "bench", name, 1.0, 1.0, [], [chain])

@@ -1,4 +1,4 @@
-"""A whole step of a real trainer process with what is off by default: an adapter, an evaluation, TensorBoard, per-agent rules."""
+"""A real trainer process with what is off by default: an adapter, an evaluation, TensorBoard, per-agent rules, a dry run."""
 
 import json
 from pathlib import Path
@@ -29,4 +29,9 @@ def test_an_adapter_is_trained_scored_and_told_of(tmp_path: Path, micro: Path) -
         assert [line["eval_half"] for line in lines] == [0.5, 0.5] and lines[0]["kl_reference"] == 0.0 < lines[1]["kl_reference"]
         assert "headrace_trainer_steps_total 2" in world.paths.prometheus.read_text()
         assert all(line["paused_s"] > 0 and line["num_aborted"] == 0 for line in lines)
+        world.earn(3, "v000002")
+        would = world.dry_run()
+        assert would.returncode == 0, would.stderr[-3000:]
+        plan = json.loads(would.stderr.splitlines()[-1])
+        assert (plan["head"], plan["enough"], len(plan["batch"])) == ("v000002", False, 3) and plan["numbers"]["num_compared"] == 12
         assert list(world.paths.tensorboard.iterdir())

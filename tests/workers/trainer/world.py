@@ -100,6 +100,10 @@ class World:
         """Run a trainer until it has taken `max_steps`, or died."""
         return self._run("workers.trainer", [], settings)
 
+    def dry_run(self) -> Finished:
+        """Ask a trainer what it would do."""
+        return self._run("workers.trainer", ["--dry-run", "--json"], {})
+
     def roll_back(self, version: str) -> Finished:
         """Run the publisher's command."""
         return self._run("workers.trainer.publish", ["--version", version, "--rollback"], {})
