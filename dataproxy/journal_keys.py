@@ -68,9 +68,11 @@ def destroy_unneeded(files: KeyFiles, journal: Path, now_s: float | None = None)
 
     Keys that came from elsewhere are somebody else's to destroy.
     """
-    destroyed = []
+    destroyed: list[str] = []
+    if not (retiring := files.retiring()):
+        return destroyed
     current = {files.journal_public(), public_of(files.journal_privates()[0])}
-    for path, private in files.retiring():
+    for path, private in retiring:
         age_s = (now_s if now_s is not None else time.time()) - path.stat().st_mtime
         if private and (public_of(private) in current or age_s < _LEAST_AGE_S or _opens_any(private, journal)):
             continue

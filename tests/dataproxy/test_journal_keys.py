@@ -99,6 +99,12 @@ def test_a_destruction_that_broke_off_is_ended_the_next_time(tmp_path: Path) -> 
     assert destroy_unneeded(files, tmp_path / "journal") == [path.name]
 
 
+def test_without_key_files_there_is_nothing_to_destroy(tmp_path: Path) -> None:
+    files = ensure(tmp_path)
+    (tmp_path / "journal.key").unlink()
+    assert destroy_unneeded(files, tmp_path / "journal") == []
+
+
 def test_keys_come_from_the_environment_or_a_command_where_they_are_set(tmp_path: Path) -> None:
     files = ensure(tmp_path)
     assert private_keys(Settings(), files)() == [files.journal_private()]
