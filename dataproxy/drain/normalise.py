@@ -134,10 +134,11 @@ def _metadata(
         "path": redacted.strings["path"],
         "key_id": raw.key_id,
         "harness": identity.harness,
-        "redaction": redacted.version,
         "request": {name: value for name, value in request.items() if name not in ("messages", "tools")},
         "headers": {name.removeprefix("header."): v for name, v in redacted.strings.items() if name.startswith("header.")},
     }
+    if redacted.version:
+        m["redaction"] = redacted.version
     if response is not None:
         first = response.first_byte_us - raw.started_us if response.first_byte_us else None
         m |= {"worker": response.worker, "latency_us": {"first_byte": first, "total": response.ended_us - raw.started_us}}
