@@ -11,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import select
 
 from dataproxy.client import BadRequest, Denied, NotFound, SyncDataProxyClient
+from dataproxy.client.review_types import AuditReport
 from dataproxy.client.types import Feedback
+from dataproxy.ledger.verify import verify
 from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.schema import access_log, content, event, log_head, metadata, trajectory
 from dataproxy.transfer.form import MANIFEST, SIGNATURE
@@ -217,3 +219,7 @@ async def test_the_log_that_was_carried_over_counts_on_from_where_it_was(
     ]  # an import is a leaf of its own, and so is its event
     assert heads[1].size > heads[0].size and first[0] - heads[0].base_position == first[1] - heads[1].base_position
     assert proxy.count(content) and other.count(content)
+    checkpoints = other.services.checkpoints
+    with other.services.database.read() as connection:
+        *_, report = verify(connection, OURS, checkpoints.signer.verifier, [x for x in checkpoints.read_file() if x.tenant == OURS])
+    assert isinstance(report, AuditReport) and report.ok and report.checkpoints == 1, report
