@@ -9,8 +9,11 @@ from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_o
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.digests import KeyedDigests
 from dataproxy.errors import NotFound, Refused
+from dataproxy.lease.windows import Now, count_places
 from dataproxy.retain.targets import known_session
 from dataproxy.store.consents import ConsentBook, add_consent, list_consents
+from dataproxy.store.dead_letters import count_dead
+from dataproxy.store.judgements import count_judgements
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
 from dataproxy.store.parties import agent_of_session, require_known
 from dataproxy.store.recording import served_unrecorded
@@ -27,7 +30,12 @@ def get_status(services: ServicesDep, caller: Caller) -> Response:
     tenant = scope(caller)
     backlog = services.drain.backlog_bytes() if tenant is None else 0  # the journal is everybody's
     with services.database.read() as connection:
-        return json_answer(read_status(connection, backlog, tenant))
+        status = read_status(connection, backlog, tenant)
+        places = count_places(connection, Now(services.now_us(), services.settle_s), tenant)
+        judgements, _, judge_usd = count_judgements(connection, tenant)
+        dead = count_dead(connection, tenant)
+    counted = msgspec.structs.replace(status, places=places, dead_letters=dead, judgements=judgements, judge_usd=judge_usd)
+    return json_answer(counted)
 
 
 @router.get("/keys/table")

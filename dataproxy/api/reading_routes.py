@@ -9,6 +9,8 @@ from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.client.types import EventDetail, EventPage, TrajectoryDetail
 from dataproxy.errors import NotFound
+from dataproxy.lease.explain import explain
+from dataproxy.lease.windows import Now
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.reading import events_of, find_event, list_events
 from dataproxy.store.rewards import rewards_of
@@ -60,7 +62,7 @@ def get_trajectory(services: ServicesDep, caller: Caller, purpose: Purpose, traj
     """One trajectory: events, reward, decisions, and what learned from it."""
     require(caller, "reviewer", "agent")
     with services.database.read() as connection:
-        tenant, detail = _trajectory(connection, scope(caller), trajectory_id)
+        tenant, detail = _trajectory(connection, scope(caller), trajectory_id, Now(services.now_us(), services.settle_s))
     put_on_record(services, caller, [tenant], "trajectory", trajectory_id, purpose)
     return json_answer(detail)
 
@@ -73,7 +75,7 @@ def get_reward_stats(services: ServicesDep, caller: Caller) -> Response:
         return json_answer(rewards_by_version(connection, scope(caller)))
 
 
-def _trajectory(connection: Connection, tenant: str | None, trajectory_id: str) -> tuple[str, TrajectoryDetail]:
+def _trajectory(connection: Connection, tenant: str | None, trajectory_id: str, now: Now) -> tuple[str, TrajectoryDetail]:
     query = select(trajectory).where(trajectory.c.trajectory_id == trajectory_id)
     row = connection.execute(query if tenant is None else query.where(trajectory.c.tenant == tenant)).first()
     if row is None:
@@ -83,13 +85,19 @@ def _trajectory(connection: Connection, tenant: str | None, trajectory_id: str) 
         eligibility.c.tenant == row.tenant, eligibility.c.event_id.in_([event.event_id for event in events])
     )
     used = select(training_use.c.version).where(training_use.c.tenant == row.tenant, training_use.c.trajectory_id == trajectory_id)
+    rewards = rewards_of(connection, row.tenant, [trajectory_id]).get(trajectory_id, [])
+    found = explain(connection, now, row.tenant, trajectory_id, rewards)
     detail = TrajectoryDetail(
         trajectory_id=trajectory_id,
         session_id=row.session_id,
         events=events,
-        reward=effective_reward(rewards_of(connection, row.tenant, [trajectory_id]).get(trajectory_id, [])),
+        reward=effective_reward(rewards),
         eligible=row.num_eligible > 0,
         reason=", ".join(sorted(set(connection.execute(reasons).scalars()))),
         trained_by=sorted(connection.execute(used).scalars()),
+        rewards=rewards,
+        place=found.place,
+        left_out=found.left_out,
+        cut_and_extended=found.cut_and_extended,
     )
     return row.tenant, detail

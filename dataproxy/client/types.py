@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from atdp.events import Event, Span, TokenRecord
+from atdp.rewards import Reward
 
 Role = Literal["agent", "reviewer", "trainer", "gateway", "admin"]
 Outcome = Literal["trained", "returned"]
@@ -272,7 +273,11 @@ class EventDetail(msgspec.Struct, frozen=True):
 
 
 class TrajectoryDetail(msgspec.Struct, frozen=True):
-    """A trajectory as a reviewer sees it: its events, its effective reward, and why it may or may not be trained on."""
+    """A trajectory as a reviewer sees it: its events, its effective reward, and why it may or may not be trained on.
+
+    ``place`` says how far it is (trained, ready, settling, window_open, …); ``left_out`` why each choice that is context only is;
+    ``cut_and_extended`` those that were cut by length and gone on from all the same.
+    """
 
     trajectory_id: str
     session_id: str
@@ -281,13 +286,18 @@ class TrajectoryDetail(msgspec.Struct, frozen=True):
     eligible: bool
     reason: str
     trained_by: list[str]
+    rewards: list[Reward] = []
+    place: str = ""
+    left_out: dict[str, str] = {}
+    cut_and_extended: list[str] = []
 
 
 class Status(msgspec.Struct, frozen=True):
     """Counts for ``headrace status``. ``journal_backlog`` is bytes not yet drained; ``leases`` counts open ones.
 
     ``redactions`` counts values taken out of events, by kind; a message that is resent every turn counts each time. ``spend`` is
-    what external models cost so far, in US dollars, by key id.
+    what external models cost so far, in US dollars, by key id. ``places`` counts trajectories by how far they are; ``judgements``
+    counts turns by what became of asking a judge, which cost ``judge_usd``.
     """
 
     events: int
@@ -304,6 +314,10 @@ class Status(msgspec.Struct, frozen=True):
     versions: int
     serving: str | None
     spend: dict[str, float] = {}
+    places: dict[str, int] = {}
+    dead_letters: int = 0
+    judgements: dict[str, int] = {}
+    judge_usd: float = 0.0
 
 
 class TenantImported(msgspec.Struct, frozen=True):

@@ -7,9 +7,8 @@ transaction, so that a kill loses nothing and gives nothing twice.
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from atdp.errors import InvalidEvent
 from atdp.events import Event
@@ -29,11 +28,17 @@ _KINDS = ("model_call", "tool_call")
 
 
 @dataclass(slots=True, frozen=True)
+class _Parent:
+    event_id: str
+    trajectory_id: str
+
+
+@dataclass(slots=True, frozen=True)
 class _Looked:
     """An event of the agent, and the model call that it follows."""
 
     event: Event
-    parent: Row[Any] | None
+    parent: _Parent | None
 
 
 def sweep(database: Database, now_us: int) -> int:
@@ -72,19 +77,18 @@ def _look(connection: Connection, tenant: str, event_id: str, sources: Sources, 
         ask_for(connection, waiting, now_us)
 
 
-def _parent(connection: Connection, found: Event) -> Row[Any] | None:
+def _parent(connection: Connection, found: Event) -> _Parent | None:
     """The model call before; none where this one is the same call sent again."""
     if not found.parent_id:
         return None
     columns = (event.c.event_id, event.c.trajectory_id, event.c.kind, event.c.request_digest)
     own = select(event.c.request_digest).where(event.c.tenant == found.tenant, event.c.event_id == found.event_id)
     digest = connection.execute(own).scalar()
-    row: Row[Any] | None = connection.execute(
-        select(*columns).where(event.c.tenant == found.tenant, event.c.event_id == found.parent_id)
-    ).first()
+    row = connection.execute(select(*columns).where(event.c.tenant == found.tenant, event.c.event_id == found.parent_id)).first()
     if row is None or row.kind != "model_call" or not row.trajectory_id:
         return None
-    return None if digest is not None and row.request_digest == digest else row
+    sent_again = digest is not None and row.request_digest == digest
+    return None if sent_again else _Parent(row.event_id, row.trajectory_id)
 
 
 def _rewards(looked: _Looked, sources: Sources, now_us: int) -> Iterator[RewardRow]:

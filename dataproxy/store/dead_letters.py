@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, func, select
 
 from atdp.rewards import event_of
 from dataproxy.client.reward_types import DeadLetter, Retried
@@ -22,6 +22,12 @@ def list_dead(connection: Connection, tenant: str | None, limit: int) -> list[De
         query = query.where(dead_letter.c.tenant == tenant)
     rows = connection.execute(query.order_by(dead_letter.c.created_us, dead_letter.c.letter_id).limit(limit)).all()
     return [_shown(row, msgspec.msgpack.decode(row.body, type=RewardRow)) for row in rows]
+
+
+def count_dead(connection: Connection, tenant: str | None) -> int:
+    """How many there are of ``tenant`` (None: of all)."""
+    query = select(func.count()).select_from(dead_letter).where(dead_letter.c.kind == _REWARD)
+    return int(connection.execute(query if tenant is None else query.where(dead_letter.c.tenant == tenant)).scalar_one())
 
 
 def retry_dead(connection: Connection, tenant: str | None, letter_id: str, now_us: int) -> Retried:

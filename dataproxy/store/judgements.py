@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
-from sqlalchemy import Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, func, select, update
 
 from dataproxy.store.dialect import find_all, insert_new
 from dataproxy.store.schema import judgement
@@ -72,5 +72,5 @@ def count_judgements(connection: Connection, tenant: str | None) -> tuple[dict[s
     return counts, sum(int(row[2]) for row in rows), sum(int(row[3]) for row in rows) / 1e9
 
 
-def _same(item: Waiting) -> tuple[object, ...]:
+def _same(item: Waiting) -> tuple[ColumnElement[bool], ...]:
     return judgement.c.tenant == item.tenant, judgement.c.event_id == item.event_id

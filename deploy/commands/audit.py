@@ -99,6 +99,15 @@ def trajectory(trajectory_id: str, data_dir: DataDir, config_dir: ConfigDir, pur
         _print_event(console, event)
     verdict = "trainable" if detail.eligible else "not trainable"
     console.print(f"reward {detail.reward}; {verdict} ({detail.reason}); trained by {', '.join(detail.trained_by) or 'no version'}")
+    for reward in detail.rewards:
+        console.print(
+            f"  {reward.name} {reward.value:g} by {reward.source} for {reward.target_kind} {reward.target_id}", markup=False
+        )
+    console.print(f"now: {detail.place.replace('_', ' ')}")
+    for choice, reason in detail.left_out.items():
+        console.print(f"  {choice} is context only: {reason.replace('_', ' ')}")
+    for choice in detail.cut_and_extended:
+        console.print(f"  {choice} was cut by length and gone on from all the same")
 
 
 @app.command("search-at-rest")

@@ -65,11 +65,14 @@ def _table(counts: "Status") -> "Table":
         "trainable": counts.trainable,
         "not trainable": _by_name(counts.not_trainable),
         "trained": counts.trained,
+        "trajectories by place": _by_name(counts.places),
         "leased now": counts.leases,
-        "rewards": f"{counts.rewards} ({counts.pending_rewards} wait for their exchange)",
+        "rewards": f"{counts.rewards} ({counts.pending_rewards} wait for their exchange, {counts.dead_letters} waited in vain)",
         "redacted values": _by_name(counts.redactions),
         "quarantined": _by_name(counts.quarantine),
     }
+    if counts.judgements:
+        rows["turns before a judge"] = f"{_by_name(counts.judgements)}, for ${counts.judge_usd:.6f}"
     if counts.spend:
         by_key = ", ".join(f"{key} ${usd:.6f}" for key, usd in sorted(counts.spend.items()))
         rows["spent on external models"] = f"${sum(counts.spend.values()):.6f} ({by_key})"

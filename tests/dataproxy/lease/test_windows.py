@@ -8,6 +8,7 @@ from sqlalchemy import select
 from atdp.rewards import effective_reward
 from dataproxy.client.reward_types import AgentChange
 from dataproxy.errors import NotFound, Refused
+from dataproxy.lease.explain import Explanation, explain
 from dataproxy.lease.history import rewards_as_trained
 from dataproxy.lease.windows import Now, count_places, place_of
 from dataproxy.store.agents import list_rules, set_rule
@@ -131,6 +132,9 @@ async def test_a_truncated_turn_that_goes_on_all_the_same_is_marked(proxy: Proxy
     give(proxy, event_id)
     proxy.clock.advance(3)
     (sample,) = lease(proxy).samples
+    with proxy.services.database.read() as connection:
+        found = explain(connection, Now(proxy.clock(), 2), "acme", sample.trajectory_id, sample.rewards)
+    assert found == Explanation("leased", {}, [f"{cut[0].event_id}#0"])
     marks = {turn.event_id: (turn.truncated, turn.extended) for row in sample.sequences for turn in row.turns}
     assert list(marks.values()) == [(True, True), (False, True), (True, False)]
 
@@ -147,6 +151,10 @@ async def test_a_sample_says_why_some_of_its_choices_are_context_only(proxy: Pro
     proxy.clock.advance(3)
     (sample,) = lease(proxy, version_now="v000005").samples
     assert sample.left_out == {"stale": 1, "sampling_temperature": 1}
+    proxy.consent(training=False)
+    with proxy.services.database.read() as connection:
+        found = explain(connection, Now(proxy.clock(), 2), "acme", sample.trajectory_id, sample.rewards)
+    assert found == Explanation("no_consent", {f"{middle[0].event_id}#0": "sampling_temperature"}, [])
     assert [turn.event_id for row in sample.sequences for turn in row.turns] == [event_id]
 
 

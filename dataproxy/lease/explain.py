@@ -1,0 +1,60 @@
+"""Why a trajectory has not been trained on yet, and which of its choices never will be: in the words that leases count by."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, select
+
+from atdp.rewards import Reward, event_of, turn_id
+from dataproxy.lease.windows import Now, place_of
+from dataproxy.store.consents import ConsentBook
+from dataproxy.store.judgements import abstained_events
+from dataproxy.store.schema import conversation_end, eligibility, event, token_segment, trajectory
+
+
+@dataclass(slots=True, frozen=True)
+class Explanation:
+    """``place``: see ``where_it_is``, or no_consent. ``left_out``: choice (``<event>#<n>``) → why it is context only.
+
+    ``cut_and_extended``: choices that were cut by length and that a later call goes on from all the same.
+    """
+
+    place: str
+    left_out: dict[str, str]
+    cut_and_extended: list[str]
+
+
+def explain(connection: Connection, now: Now, tenant: str, trajectory_id: str, rewards: list[Reward]) -> Explanation:
+    """How far a stored trajectory is, whose rewards are ``rewards``. Staleness is relative to a trainer: leases tell it."""
+    place = place_of(connection, now, tenant, trajectory_id)
+    where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id == trajectory_id)
+    row = connection.execute(select(trajectory.c.agent, trajectory.c.session_id).where(*where)).one()
+    if place != "trained" and not ConsentBook.read(connection).may_train(tenant, row.agent, row.session_id):
+        place = "no_consent"
+    abstained = abstained_events(connection, tenant, [trajectory_id])
+    rewarded = {event_of(r.target_kind, r.target_id) for r in rewards if r.target_kind in ("event", "turn")}
+    left_out = {}
+    for one in connection.execute(_decisions(tenant, trajectory_id)):
+        if not one.eligible:
+            left_out[turn_id(one.event_id, one.choice)] = one.reason
+        elif one.event_id in abstained - rewarded:
+            left_out[turn_id(one.event_id, one.choice)] = "judge_abstained"
+    return Explanation(place, left_out, _cut_and_extended(connection, tenant, trajectory_id))
+
+
+def _decisions(tenant: str, trajectory_id: str) -> Select[Any]:
+    same = (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id)
+    query = select(eligibility.c.event_id, eligibility.c.choice, eligibility.c.eligible, eligibility.c.reason)
+    query = query.select_from(event.join(eligibility, same))
+    return query.where(event.c.tenant == tenant, event.c.trajectory_id == trajectory_id).order_by(event.c.seq, eligibility.c.choice)
+
+
+def _cut_and_extended(connection: Connection, tenant: str, trajectory_id: str) -> list[str]:
+    where = (token_segment.c.tenant == tenant, token_segment.c.trajectory_id == trajectory_id)
+    columns = ("event_id", "choice", "finish_reason", "parent_event", "parent_choice")
+    rows = connection.execute(select(*(token_segment.c[name] for name in columns)).where(*where)).all()
+    same = (conversation_end.c.tenant == tenant, conversation_end.c.trajectory_id == trajectory_id)
+    ends = select(conversation_end.c.event_id, conversation_end.c.choice).where(*same, conversation_end.c.num_extended > 0)
+    extended = {(row.parent_event, row.parent_choice) for row in rows} | {tuple(row) for row in connection.execute(ends)}
+    cut = [(row.event_id, row.choice) for row in rows if row.finish_reason == "length"]
+    return [turn_id(*choice) for choice in sorted(cut) if choice in extended]
