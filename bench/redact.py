@@ -10,13 +10,15 @@ import math
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from pydoc_data.topics import topics
 
-from bench.redact_cases import KINDS, cases, look_alike
+from bench.redact_cases import cases, look_alike
 from bench.redact_clean import clean_texts, prose
 from bench.redact_sessions import session, tokens
 from bench.redact_templates import template_hits
+from bench.redact_values import KINDS
 from dataproxy.redact import Redactor
 from dataproxy.redact.detector import Detector
 from dataproxy.redact.names import SpacyNames
@@ -91,10 +93,11 @@ def _exchanges(num_sessions: int) -> dict[str, int]:
     for _ in range(num_sessions):
         for exchange in session(rng, 8):
             size = len(json.dumps([exchange.request, exchange.response]))
-            taken = _cpu_ms(lambda exchange=exchange: redactor.redact_exchange(exchange))
+            redact = partial(redactor.redact_exchange, exchange)
+            taken = _cpu_ms(redact)
             if 1500 <= size <= 3000:
                 next_turn.append(taken)
-                again.append(_least_ms(lambda exchange=exchange: redactor.redact_exchange(exchange)))
+                again.append(min(_cpu_ms(redact) for _ in range(3)))
                 sizes.append(size)
     middle = len(sizes) // 2
     return {
@@ -147,11 +150,7 @@ def _names(num_characters: int) -> tuple[float, float]:
 def _fresh_ms(text: str) -> float:
     """Milliseconds for a text that was not seen before, the least of three."""
     fresh = [Detector(str(n).encode()) for n in range(3)]
-    return min(_cpu_ms(lambda detector=detector: detector.detect(text)) for detector in fresh)
-
-
-def _least_ms(work: Callable[[], object]) -> float:
-    return min(_cpu_ms(work) for _ in range(3))
+    return min(_cpu_ms(partial(detector.detect, text)) for detector in fresh)
 
 
 def _cpu_ms(work: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""Lists for reviewers: trajectories by what they filter by, and the quarantine. The read is on record before a row is returned."""
+"""Lists for reviewers: trajectories by what they filter by; the console's page of the quarantine. A read is on record first."""
 
 from typing import Annotated
 
@@ -36,15 +36,6 @@ def get_trajectories(
     except msgspec.DecodeError as error:
         raise Refused(f"`query` is not what this call takes: {error}") from error
     return json_answer(page_of_trajectories(services, caller, query, after, limit, purpose))
-
-
-@router.get("/quarantine")
-def get_quarantine(
-    services: ServicesDep, caller: Caller, purpose: Purpose, after: str = "", limit: int = Query(50, ge=1, le=200)
-) -> Response:
-    """A page of what could not be made an event, newest first."""
-    require(caller, "reviewer")
-    return json_answer(page_of_quarantine(services, caller, after, limit, purpose))
 
 
 def page_of_trajectories(

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.redact_cases import KINDS, cases
+from bench.redact_cases import cases
 from bench.redact_sessions import session, tokens
+from bench.redact_values import KINDS
 from dataproxy.redact import Exchange, RedactedExchange, Redactor
 from dataproxy.redact.chunks import chunks
 from dataproxy.redact.detector import Detector

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from bench.redact_cases import KINDS, cases, look_alike
+from bench.redact_cases import cases, look_alike
+from bench.redact_values import KINDS
 from dataproxy.redact import RedactionFailed
 from dataproxy.redact.detector import Detector
 
