@@ -81,7 +81,6 @@ def test_a_trajectory_reads_like_the_conversation(stage: Stage) -> None:
         "calls find_order",
         '"carrier": "DHL"',
         "It was shipped by DHL",
-        "מ",
         "DHL takes two days",
         "Tomorrow before noon.",
     ]

@@ -1,0 +1,143 @@
+"""The console as people use it: a real browser, real clicks and keys, and what axe-core finds."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webdriver import WebDriver
+from sqlalchemy import func, select
+
+from dataproxy.store.schema import access_log, legal_hold, log_leaf
+from tests.console.browse import PURPOSE
+from tests.console.chrome import chromium, find_chromium, relayed, sign_in, wait
+from tests.console.conftest import Stage
+from tests.console.screenshots import pages
+
+pytestmark = pytest.mark.slow
+_SERIOUS = ("serious", "critical")
+
+
+@pytest.fixture(scope="module")
+def console(stage: Stage) -> Iterator[tuple[WebDriver, str, Stage]]:
+    """A browser that an admin has signed in with, the console's address, and the stage."""
+    if find_chromium() is None:
+        pytest.skip("NOT TESTED: there is no Chromium on this machine; on Debian: apt-get install -y chromium chromium-driver")
+    with relayed(stage.socket) as address, chromium() as driver:
+        sign_in(driver, address, stage.proxy.key("admin"))
+        yield driver, address, stage
+
+
+def press(driver: WebDriver, *keys: str) -> None:
+    for key in keys:
+        driver.switch_to.active_element.send_keys(key)
+
+
+def at(driver: WebDriver, path: str) -> None:
+    wait(driver).until(
+        lambda d: f"/console{path}" in d.current_url and d.execute_script("return document.readyState") == "complete"
+    )
+
+
+def axe() -> str:
+    """The source of axe-core, as the test package ships it."""
+    found = importlib.util.find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip("NOT TESTED: axe-core is not here: pip install --no-deps axe-playwright-python")
+    return (Path(found.origin).parent / "axe.min.js").read_text()
+
+
+def test_a_trajectory_is_found_and_read_by_keys_alone(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, stage = console
+    driver.get(f"{address}/holds")
+    press(driver, "g", "t")
+    at(driver, "/trajectories")
+    press(driver, "/", "dhl", Keys.ENTER)
+    at(driver, "/trajectories?text=dhl")
+    press(driver, "j", Keys.ENTER)
+    at(driver, f"/trajectories/{stage.names['orders']}")
+    press(driver, "j", "j")
+    assert driver.switch_to.active_element.tag_name == "article"
+    press(driver, "?")
+    wait(driver).until(lambda d: d.find_element(By.ID, "keys").is_displayed())
+    press(driver, Keys.ESCAPE)
+    wait(driver).until(lambda d: not d.find_element(By.ID, "keys").is_displayed())
+    reads = select(access_log.c.purpose).where(access_log.c.target == stage.names["orders"], access_log.c.what == "trajectory")
+    assert {row.purpose for row in stage.proxy.rows(reads)} == {PURPOSE}
+
+
+def test_tokens_open_in_place(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, stage = console
+    driver.get(f"{address}/trajectories/{stage.names['orders']}")
+    driver.find_element(By.CSS_SELECTOR, ".tokens-link").click()
+    wait(driver).until(lambda d: len(d.find_elements(By.CSS_SELECTOR, ".strip li")) == 6)
+    assert f"/trajectories/{stage.names['orders']}" in driver.current_url
+
+
+def test_hostile_words_run_nothing_and_break_nothing(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, stage = console
+    driver.get_log("browser")
+    driver.get(f"{address}/trajectories/{stage.names['hostile']}")
+    assert "crawler" in driver.title and driver.find_element(By.TAG_NAME, "main").is_displayed()
+    assert driver.execute_script("return document.querySelectorAll('main script, main img, main style, main iframe').length") == 0
+    assert driver.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    assert [line for line in driver.get_log("browser") if line["level"] == "SEVERE"] == []
+
+
+def test_a_hold_and_an_audit_by_clicks(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, stage = console
+    driver.get(f"{address}/trajectories/{stage.names['failed']}")
+    driver.find_element(By.LINK_TEXT, "Put it on hold").click()
+    at(driver, "/holds")
+    driver.find_element(By.NAME, "reason").send_keys("a claim" + Keys.ENTER)
+    at(driver, "/holds?done=held")
+    assert stage.proxy.rows(select(legal_hold.c.target)) == [(stage.names["failed"],)]
+    where = log_leaf.c.kind == "legal_hold"
+    assert stage.proxy.rows(select(func.count()).select_from(log_leaf).where(where)) == [(1,)]
+    press(driver, "g", "v")
+    at(driver, "/verify")
+    driver.find_element(By.XPATH, "//button[text()='Verify now']").click()
+    wait(driver).until(lambda d: d.find_elements(By.ID, "verdict"))
+    assert "Nothing was changed" in driver.find_element(By.ID, "verdict").text
+
+
+def test_the_theme_is_switched_and_stays(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, _ = console
+    driver.get(f"{address}/consents")
+    before = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+    press(driver, "d")
+    wait(driver).until(lambda d: d.execute_script("return getComputedStyle(document.body).backgroundColor") != before)
+    driver.refresh()
+    assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") != before
+
+
+@pytest.mark.parametrize(
+    ("theme", "but"), [("light", {"hostile", "filtered"}), pytest.param("dark", {"filtered"}, marks=pytest.mark.soak)]
+)
+def test_axe_finds_no_serious_fault_on_any_page(console: tuple[WebDriver, str, Stage], theme: str, but: set[str]) -> None:
+    driver, address, stage = console
+    source = axe()
+    driver.add_cookie({"name": "headrace-theme", "value": theme, "path": "/console"})
+    found = []
+    for path in (path for name, path in pages(stage.names).items() if name not in but):
+        driver.get(address + path)
+        driver.execute_script(source)
+        rules = driver.execute_async_script("axe.run(document, {resultTypes: ['violations']}).then(arguments[0])")["violations"]
+        found += [(path, r["id"], r["nodes"][0]["html"][:200]) for r in rules if r["impact"] in _SERIOUS]
+    assert found == []
+
+
+def test_every_page_fits_a_phone(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, stage = console
+    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    wide: list[str] = []
+    narrow = ("trajectories", "trajectory", "proof", "erasure", "keys", "learning")
+    for path in (pages(stage.names)[name] for name in narrow):
+        driver.get(address + path)
+        if driver.execute_script("return document.documentElement.scrollWidth > window.innerWidth"):
+            wide.append(path)
+    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wide == []
