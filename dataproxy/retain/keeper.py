@@ -36,6 +36,8 @@ class Keeper:
         """Whatever is due now."""
         services, now_us = self._services, self._services.now_us()
         services.checkpoints.cut(self._every_leaves, self._every_us)
+        if not services.database.purged:
+            services.database.purge()
         if now_us - self._looked_us >= self._retention_us:
             self._looked_us = now_us
             self._expire(now_us)

@@ -40,6 +40,7 @@ class Database:
         """
         self._product = Sqlite(where) if isinstance(where, Path) else Postgres(where)
         self._lock = threading.Lock()
+        self.purged = True
         try:
             self.migrate()
         except BaseException:
@@ -68,9 +69,10 @@ class Database:
             _migrate(connection, revision, self._product.may_migrate)
 
     def purge(self) -> bool:
-        """Make what was deleted unreadable in the files too; False while a reader stands in the way, then try again."""
+        """Make what was deleted unreadable in the files too; False while a reader stands in the way (``purged``): try again."""
         with self._lock:
-            return self._product.purge()
+            self.purged = self._product.purge()
+        return self.purged
 
     def close(self) -> None:
         """Let go of it."""

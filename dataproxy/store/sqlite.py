@@ -24,6 +24,7 @@ _PRAGMAS = (
     "busy_timeout=30000",
 )
 _WRITER = "headrace_writer"
+_PURGE_WAIT_MS = 200
 
 
 class Sqlite:
@@ -64,9 +65,16 @@ class Sqlite:
             yield connection
 
     def purge(self) -> bool:
-        """Fold the write-ahead log into the file and empty it. Pages were overwritten when their rows were deleted (secure_delete)."""
+        """Fold the write-ahead log into the file and empty it. Pages were overwritten when their rows were deleted (secure_delete).
+
+        A long read is not waited for: writers would wait as well.
+        """
         with self._engine.connect() as connection:
-            busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={_PURGE_WAIT_MS}")
+            try:
+                busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            finally:
+                connection.exec_driver_sql("PRAGMA busy_timeout=30000")
         return busy is not None and busy[0] == 0
 
     def close(self) -> None:
