@@ -54,7 +54,8 @@ def govern(event: Event, redactor: Redactor, digests: KeyedDigests) -> Governed:
     ids = {name: _digested(name, strings[name], digests) for name in changed}
     kept = {name: parts[name] for name in ("h", "y", "r", "m", "extra")}
     subject = digests.of(b"subject", event.subject.encode()).hex() if event.subject else ""
-    kept["m"] = {**kept["m"], "redaction": redacted.version}
+    if redacted.version:
+        kept["m"] = {**kept["m"], "redaction": redacted.version}
     clean = msgspec.structs.replace(event, **kept, **ids, o=o, a=a, subject=subject, spans=[], seq=0)
     model = parts["m"].get("model")
     stored = StoredEvent(

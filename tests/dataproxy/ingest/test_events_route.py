@@ -9,6 +9,8 @@ import pytest
 from sqlalchemy import select
 
 from atdp.ids import event_id_in
+from dataproxy.client import SyncDataProxyClient
+from dataproxy.client.types import Feedback
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import access_log, eligibility, event, session, token_segment, trajectory
 from tests.dataproxy.api.served import serve
@@ -68,8 +70,7 @@ def test_an_event_is_read_back_as_it_was_sent_but_for_what_was_redacted(proxy: P
     assert found is not None
     assert found.o == {"messages": [user("hi"), user("it is <PASSWORD_1>")], "tools": [{"type": "function"}], "chunks": ["one"]}
     assert (found.h, found.a, found.y) == ({"plan": "look"}, {"query": "<PASSWORD_1>"}, {"status": 200})
-    m = {"model": "bm25", "redaction": ""}
-    assert (found.r, found.m, found.extra) == ([{"value": 0.5, "new": True}], m, {"x-new": {"kept": [1, None]}})
+    assert (found.r, found.m, found.extra) == ([{"value": 0.5, "new": True}], {"model": "bm25"}, {"x-new": {"kept": [1, None]}})
     assert (found.tenant, found.agent, found.boundary) == ("acme", "triage", "api")
     assert sorted(span.path for span in found.spans) == ["/a/query", "/request/messages/1/content"]
     at_rest = proxy.everything_at_rest()
@@ -145,6 +146,14 @@ async def test_an_event_joins_the_calls_of_its_session_and_a_later_call_joins_th
     assert [row.tenant for row in proxy.rows(select(session))] == ["acme"]
     assert proxy.count(access_log) == 0
     journal.close()
+
+
+def test_a_posted_event_is_rewarded_by_its_id(proxy: Proxy, socket_path: Path) -> None:
+    key = proxy.key("agent")
+    assert receipts(socket_path, key, [{**BASE, "event_id": "step-1", "session_id": "s1"}]) == [("stored", "")]
+    with SyncDataProxyClient(socket_path, key) as client:
+        given = client.feedback(Feedback(target="step-1", value=0.5))
+    assert (given.target_kind, given.target_id, given.status) == ("event", "step-1", "stored")
 
 
 def test_a_session_named_by_a_person_is_kept_under_a_digest(proxy: Proxy, socket_path: Path) -> None:
