@@ -11,7 +11,8 @@
 ``ratio_vs_bare_cpu`` of their CPU seconds, which other processes on the machine do not change. ``joined_token_ratio`` is the tokens
 of a session of twenty turns with a row for each call, over those of its one joined row. The mismatch of engine and trainer and the
 swap are read from what a Headrace with a real engine wrote while it trained (``--engine`` names its data directory; the demo
-leaves one); without it they are null. Without ``--model`` the model is a random Llama of 4 million parameters.
+leaves one); without it they are null. Without ``--model`` the model is a random Llama of 1.6 million parameters, small against its
+batch of several microbatches as in production.
 """
 
 import argparse
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of forward and backward")
     parser.add_argument("--engine", type=Path, help="the data directory of a Headrace that trained with a real engine")
     chosen = parser.parse_args()
-    plan = Plan(11, 4, 3) if chosen.quick else Plan(31, 16, 8)
+    plan = Plan(11, 16, 3) if chosen.quick else Plan(31, 16, 8)
     with tempfile.TemporaryDirectory() as directory:
         model = chosen.model or _small(Path(directory))
         ranks = start_ranks()
@@ -103,6 +104,7 @@ def measure(model: Path, dtype: DType, ranks: Ranks, plan: Plan) -> dict[str, fl
         "ratio_vs_bare_cpu": _ratio(cpu["bare"], cpu["ours"]),
         "ratio_vs_padded": _ratio(seconds["padded"], ours),
         "joined_token_ratio": round(joined_token_ratio(TURNS), 2),
+        "computed_tokens": sum(part.token_ids.shape[1] for part in microbatches(rows, ranks, plan.max_nodes)),
         "trained_tokens_per_s": round(tokens / statistics.median(ours)),
         "dtype": dtype,
         "rounds": plan.rounds,
@@ -197,12 +199,12 @@ def _small(directory: Path) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(
-        vocab_size=4096,
-        hidden_size=256,
-        intermediate_size=704,
-        num_hidden_layers=4,
-        num_attention_heads=4,
-        num_key_value_heads=2,
+        vocab_size=2048,
+        hidden_size=192,
+        intermediate_size=512,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        num_key_value_heads=1,
         head_dim=64,
         max_position_embeddings=4096,
         tie_word_embeddings=True,
