@@ -20,7 +20,7 @@ class Turn:
 def turn_of(before: Event, later: Event) -> Turn:
     """The turn that ``before`` took, and what ``later``, the next call of its conversation, brought."""
     asked = "\n\n".join(_shown(message) for message in new_messages(before))
-    answer = "\n\n".join(_shown(message) for message in before.a.get("messages", []))
+    answer = "\n\n".join(_shown(message) for message in before.a.get("messages", []) if isinstance(message, dict))
     return Turn(asked, answer, "\n\n".join(_shown(message) for message in new_messages(later)))
 
 

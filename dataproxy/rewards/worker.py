@@ -48,10 +48,11 @@ class RewardWorker:
 
     async def _round(self, client: httpx.AsyncClient) -> tuple[bool, bool]:
         """(whether there may be more to do at once, whether every judge answered)."""
+        busy, answered = False, True
         try:
             num_looked = await asyncio.to_thread(sweep, self._database, self._now_us())
             num_judged, answered = await self._judge.run_once(client)
-        except OperationalError as error:
-            logger.error("the store refused what rewards asked of it, trying again in %s s: %s", _LOOK_S, error.orig)
-            return False, True
-        return num_looked + num_judged > 0, answered
+            busy = num_looked + num_judged > 0
+        except* OperationalError as refused:  # each verdict is stored by a task of its own
+            logger.error("the store refused %s times what rewards asked of it, trying again", len(refused.exceptions))
+        return busy, answered

@@ -8,6 +8,7 @@ import httpx
 import msgspec
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from dataproxy.client.reward_types import JudgeSettings
 from dataproxy.lease.windows import Now, count_places
@@ -179,6 +180,24 @@ async def test_the_key_comes_from_the_environment_and_is_stored_nowhere(proxy: P
     judge = FakeJudge()
     await ask(proxy, judge)
     assert judge.keys == ["Bearer hr_very_secret"] and b"hr_very_secret" not in proxy.everything_at_rest()
+
+
+async def test_a_store_that_refuses_a_verdict_is_tried_again(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    await known(proxy)
+    rules(proxy, judge=JUDGE)
+    first, _ = await stored(proxy, *talk("a", "b"))
+
+    def full(*_: object) -> None:
+        raise OperationalError("INSERT", None, Exception("disk full"))
+
+    worker, judge = RewardWorker(proxy.services.database, proxy.clock), FakeJudge()
+    async with judge.client() as client:
+        with monkeypatch.context() as patch:
+            patch.setattr("dataproxy.rewards.judge.insert_reward", full)
+            assert await worker._round(client) == (False, True)
+        assert judged(proxy) == [(first, "waiting", 0)] and given(proxy) == []
+        assert await worker._round(client) == (True, True)
+    assert judged(proxy) == [(first, "rewarded", 1)] and len(given(proxy)) == 1
 
 
 async def test_the_worker_stops_at_once_though_a_judge_hangs(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
