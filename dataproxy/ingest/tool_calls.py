@@ -16,8 +16,9 @@ from dataproxy.assemble.calls import Placement
 from dataproxy.digests import KeyedDigests
 from dataproxy.ingest.tool_results import ToolResult
 from dataproxy.store.compression import decompress
-from dataproxy.store.events import Body, StoredEvent
+from dataproxy.store.events import StoredEvent
 from dataproxy.store.known import stored_among
+from dataproxy.store.reading import body_of
 from dataproxy.store.schema import content, event
 
 
@@ -136,7 +137,7 @@ def _answers(connection: Connection, owner: str, event_id: str, in_batch: Stored
     packed = connection.execute(query).scalar()
     if packed is None:
         return []
-    names = msgspec.json.decode(decompress(packed), type=Body).a.get("messages", [])
+    names = body_of(packed).a.get("messages", [])
     where = (content.c.tenant == owner, content.c.digest.in_([bytes.fromhex(name) for name in names]))
     return [msgspec.json.decode(decompress(row.data), type=dict) for row in connection.execute(select(content).where(*where))]
 

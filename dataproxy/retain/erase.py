@@ -33,6 +33,7 @@ from dataproxy.store.schema import (
     erasure,
     event,
     event_span,
+    judgement,
     lease_item,
     log_leaf,
     log_salt,
@@ -192,7 +193,7 @@ def _blank(connection: Connection, plan: Plan) -> None:
     for chunk in chunks(plan.found.events):
         where = (event.c.tenant == tenant, event.c.event_id.in_(chunk))
         connection.execute(update(event).where(*where).values(subject="", request_digest=None, body=b""))
-        for table in (event_span, token_segment, conversation_end, pending_reward):
+        for table in (event_span, token_segment, conversation_end, pending_reward, judgement):
             connection.execute(delete(table).where(table.c.tenant == tenant, table.c.event_id.in_(chunk)))
     _delete_dead_letters(connection, tenant, {*plan.found.events, *plan.found.trajectories, *plan.found.sessions})
     for chunk in chunks(plan.found.trajectories):
