@@ -5,7 +5,7 @@ Every caller records the read first (``dataproxy.store.access``); nothing here i
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from sqlalchemy import Connection, Row, Select, select
@@ -17,6 +17,13 @@ from dataproxy.store.events import Body
 from dataproxy.store.schema import content, content_span, event, event_span
 
 _Key = tuple[str, bytes]
+
+
+class Names(Protocol):
+    """What names contents: a ``Body``, or its two parts that do."""
+
+    o: dict[str, Any]
+    a: dict[str, Any]
 
 
 def find_event(connection: Connection, tenant: str | None, event_id: str) -> Event | None:
@@ -66,7 +73,7 @@ def body_of(packed: bytes) -> Body:
     return msgspec.json.decode(decompress(packed), type=Body) if packed else Body(m={"erased": True})
 
 
-def named_contents(body: Body) -> Iterable[tuple[bytes, str]]:
+def named_contents(body: Names) -> Iterable[tuple[bytes, str]]:
     """(digest, JSON pointer) of every content that ``body`` names."""
     for i, name in enumerate(body.o.get("messages", [])):
         yield bytes.fromhex(name), f"/request/messages/{i}"

@@ -16,7 +16,7 @@ from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.errors import Refused
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import eligibility, event, trajectory
-from dataproxy.store.trajectory_rows import by_tenant, kinds_of, rows_of, texts_of
+from dataproxy.store.trajectory_rows import by_tenant, kinds_of, rows_of, saying
 
 _CHUNK = 200
 MOST_TRAJECTORIES, MOST_READ = 4000, 1000
@@ -119,8 +119,7 @@ def _filters(query: TrajectoryQuery) -> tuple[list[_Keep], int]:
     if query.kind is not None:
         filters.append(lambda connection, keys: {k for k, kinds in kinds_of(connection, keys).items() if query.kind in kinds})
     if query.text:
-        wanted = query.text.casefold()
-        filters.append(lambda connection, keys: {key for key, texts in texts_of(connection, keys) if wanted in texts})
+        filters.append(lambda connection, keys: saying(connection, keys, query.text))
     return filters, MOST_READ if query.kind is not None or query.text else MOST_TRAJECTORIES
 
 

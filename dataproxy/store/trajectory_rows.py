@@ -11,7 +11,7 @@ from atdp.rewards import effective_reward
 from atdp.versions import version_name
 from dataproxy.client.trajectory_types import TrajectoryRow
 from dataproxy.store.compression import decompress
-from dataproxy.store.reading import body_of, named_contents, read_events
+from dataproxy.store.reading import named_contents
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span
 from dataproxy.store.search import strings_in
@@ -80,7 +80,7 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
         query = select(event.c.event_id, event.c.trajectory_id, event.c.body)
         for row in connection.execute(query.where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))):
             own[row.event_id] = row.trajectory_id
-            for digest, _ in named_contents(body_of(row.body)):
+            for digest, _ in named_contents(_named(row.body)):
                 holders[digest].add(row.trajectory_id)
         for digests in _chunks(list(holders)):
             spans = select(content_span.c.digest, content_span.c.kind)
@@ -94,16 +94,39 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
     return found
 
 
-def texts_of(connection: Connection, keys: Sequence[_Key]) -> Iterator[tuple[_Key, str]]:
-    """Trajectory → all that its events say, in lower case; strings are apart by a NUL."""
+def saying(connection: Connection, keys: Sequence[_Key], text: str) -> set[_Key]:
+    """Those trajectories of which an event says ``text`` in any string, whatever its case."""
+    needle = _Needle(text)
+    found: set[_Key] = set()
     for owner, ids in by_tenant(keys):
-        texts: dict[str, list[str]] = defaultdict(list)
-        query = select(event).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
-        for _, item in read_events(connection, query):
-            for part in (item.o, item.h, item.a, item.y, item.m):
-                texts[item.trajectory_id].extend(strings_in(part))
-        for trajectory_id, said in texts.items():
-            yield (owner, trajectory_id), "\0".join(said).casefold()
+        holders: dict[bytes, set[str]] = defaultdict(set)
+        query = select(event.c.trajectory_id, event.c.body).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+        for row in connection.execute(query):
+            data = decompress(row.body) if row.body else b"{}"
+            if needle.is_in(data):
+                found.add((owner, row.trajectory_id))
+            for digest, _ in named_contents(msgspec.json.decode(data, type=_Named)):
+                holders[digest].add(row.trajectory_id)
+        for digests in _chunks(list(holders)):
+            where = (content.c.tenant == owner, content.c.digest.in_(digests))
+            for one in connection.execute(select(content.c.digest, content.c.data).where(*where)):
+                if needle.is_in(decompress(one.data)):
+                    found.update((owner, name) for name in holders[one.digest])
+    return found
+
+
+class _Needle:
+    """A text to find in the strings of JSON: most JSON is passed over without being decoded."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.casefold()
+        self._encoded = msgspec.json.encode(self._text)[1:-1].decode()
+
+    def is_in(self, data: bytes) -> bool:
+        """Whether a string in the JSON ``data`` says it; keys don't count."""
+        if self._encoded not in data.decode().casefold():
+            return False
+        return any(self._text in leaf.casefold() for leaf in strings_in(msgspec.json.decode(data)))
 
 
 def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
@@ -114,7 +137,7 @@ def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
         query = select(event.c.trajectory_id, event.c.body).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
         for row in connection.execute(query.where(event.c.kind == "model_call").order_by(event.c.seq, event.c.position)):
             if row.trajectory_id not in names:
-                names[row.trajectory_id] = [bytes.fromhex(name) for name in body_of(row.body).o.get("messages", [])[:4]]
+                names[row.trajectory_id] = [bytes.fromhex(name) for name in _named(row.body).o.get("messages", [])[:4]]
         said: dict[bytes, str | None] = {}
         for digests in _chunks(sorted({digest for mine in names.values() for digest in mine})):
             where = (content.c.tenant == owner, content.c.digest.in_(digests))
@@ -123,6 +146,17 @@ def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
         for trajectory_id, mine in names.items():
             found[owner, trajectory_id] = next((text for digest in mine if (text := said.get(digest))), "")
     return found
+
+
+class _Named(msgspec.Struct):
+    """Of an event's body what names contents; the rest is not even decoded."""
+
+    o: dict[str, Any] = {}
+    a: dict[str, Any] = {}
+
+
+def _named(body: bytes) -> _Named:
+    return msgspec.json.decode(decompress(body), type=_Named) if body else _Named()
 
 
 def _said_by_user(message: Any) -> str | None:
