@@ -81,6 +81,7 @@ SCHEMAS: dict[str, Schema] = {
             "correction": STRING,
             "name": {**STRING, "default": "reward"},
             "idempotency_key": STRING,
+            "choice": {"type": "integer", "minimum": 0, "description": "One answer of a call with n > 1."},
         },
         "target",
     ),

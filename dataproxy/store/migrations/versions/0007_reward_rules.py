@@ -1,5 +1,7 @@
 """What an agent's trajectories wait for before they train, built-in sources of rewards, and what judges said."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,7 +13,7 @@ _OF_AGENT = ("terminal", "deadline_s", "deadline_value", "sources", "swept_posit
 
 def upgrade() -> None:
     """No rule and no source until somebody sets one; what was rewarded so far has ended, as it did before."""
-    types = (sa.String(length=128), sa.Float(), sa.Float(), sa.Text(), sa.BigInteger())
+    types: tuple[sa.types.TypeEngine[Any], ...] = (sa.String(length=128), sa.Float(), sa.Float(), sa.Text(), sa.BigInteger())
     for column, type_ in zip(_OF_AGENT, types, strict=True):
         op.add_column("agent", sa.Column(column, type_))
     op.add_column("trajectory", sa.Column("ended", sa.Boolean(), nullable=False, server_default=sa.false()))
