@@ -33,7 +33,8 @@ from dataproxy.redact import RedactionFailed
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.conversations import ConversationIndex
 from dataproxy.store.database import Database
-from dataproxy.store.events import insert_events, known_events, next_position, stored_events
+from dataproxy.store.events import insert_events, next_position, stored_events
+from dataproxy.store.known import known_exchanges
 from dataproxy.store.offsets import forget_offsets, read_offsets, write_offsets
 from dataproxy.store.pending import expire_pending, settle_pending
 
@@ -107,7 +108,8 @@ class Drain:
         batch = sorted(self._source.poll(self._limit), key=lambda raw: raw.request.started_us)
         self._limit = min(2 * self._limit, _MOST_BATCHES * self._batch_size) if len(batch) >= self._limit else self._batch_size
         fresh, quarantined = self._unknown(batch)
-        governed, ungoverned = self._govern(fresh)
+        set_aside = {row["event_id"] for row in quarantined}
+        governed, ungoverned = self._govern([raw for raw in fresh if raw.request.event_id not in set_aside])
         quarantined += ungoverned
         offsets = {name: at for name, at in self._source.offsets().items() if self._written.get(name) != at}
         if governed or quarantined or offsets:
@@ -164,16 +166,23 @@ class Drain:
             return JournalSource(self._journal, self._keys.private, read_offsets(connection))
 
     def _unknown(self, batch: list[RawExchange]) -> tuple[list[RawExchange], list[dict[str, Any]]]:
-        """Those of ``batch`` that are not stored yet, and quarantine rows for answers whose request is nowhere."""
+        """Those of ``batch`` that are not stored yet, and quarantine rows for answers whose request is nowhere.
+
+        And for exchanges of ``batch`` whose id an agent has given to an event that it sent: it knows the id from its answer's head,
+        before we do, and must not keep its call off the record by that.
+        """
         orphans = self._source.take_orphans()
         if not batch and not orphans:
             return [], []
         ids = [raw.request.event_id for raw in batch] + [half.event_id for _, half in orphans]
         with self._database.read() as connection:
-            known = known_events(connection, ids)
+            known, taken = known_exchanges(connection, ids)
         lost = [(tenant, half) for tenant, half in orphans if half.event_id not in known]
         rows = [orphan_row(tenant, half, self._keys.public, self._now_us()) for tenant, half in lost]
-        return [raw for raw in batch if raw.request.event_id not in known], rows
+        fresh = [raw for raw in batch if raw.request.event_id not in known]
+        claimed = [raw for raw in fresh if (raw.request.tenant, raw.request.event_id) in taken]
+        rows += [quarantine_row(raw, "id_taken", self._keys.public, self._now_us()) for raw in claimed]
+        return fresh, rows
 
     def _govern(self, batch: list[RawExchange]) -> tuple[list[Governed], list[dict[str, Any]]]:
         if not batch:

@@ -8,8 +8,10 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
+from atdp.events import Event
 from dataproxy.capture.layout import list_segments
 from dataproxy.drain.quarantine import open_quarantined
+from dataproxy.store.events import StoredEvent, insert_events, next_position
 from dataproxy.store.reading import find_event, list_events
 from dataproxy.store.schema import (
     content,
@@ -253,4 +255,24 @@ async def test_the_backlog_is_empty_only_when_everything_is_committed(proxy: Pro
     drain.run_once()
     assert seen["dataproxy.mid_drain"] > 0
     assert drain.backlog_bytes() == 0
+    journal.close()
+
+
+async def test_an_agent_cannot_keep_its_call_off_the_record_by_taking_its_id(proxy: Proxy) -> None:
+    journal = proxy.journal()
+    mine, other = exchange([user("mine")], prompt=[1]), exchange([user("theirs")], prompt=[2])
+    for (asked, _), owner in ((mine, "acme"), (other, "elsewhere")):  # an id of another tenant's event stands in nobody's way
+        named = {"event_id": asked.event_id, "tenant": owner, "agent": "triage", "kind": "tool_call", "boundary": "api"}
+        claimed = Event(**named, started_at=1, ended_at=2)
+        with proxy.services.database.write() as connection:
+            insert_events(connection, [(StoredEvent(claimed), None)], next_position(connection))
+    await write(journal, mine, other)
+    proxy.drain()
+    assert [(row.event_id, row.reason) for row in proxy.rows(select(quarantine))] == [(mine[0].event_id, "id_taken")]
+    calls = select(event.c.tenant, event.c.event_id).where(event.c.kind == "model_call")
+    assert proxy.rows(calls) == [("acme", other[0].event_id)]
+    await write(journal, mine, other)  # as after a crash
+    proxy.restart()
+    proxy.drain()
+    assert proxy.count(quarantine) == 1 and len(proxy.rows(calls)) == 1
     journal.close()
