@@ -36,7 +36,7 @@ _NO_NAMES = (
     "A An And At But By Can For From Good Great He Her Here His How However I If In Is It Its Just My No Not Of Ok Okay On Or Our "
     "Please She So Some Sorry Thank Thanks That The Their Then There These They This Those To Today Tomorrow Unfortunately We Well "
     "What When Where Which While Who Why Yes Yesterday You Your All Any Everyone Everybody Somebody Someone Nobody Team Support "
-    "Sir Madam"
+    "Sir Madam Mr Mrs Ms Miss Dr Prof"
 )
 _NO_NAME = frozenset(_NO_NAMES.split())
 """Words with a capital that begin sentences and are nobody's name."""

@@ -54,7 +54,7 @@ def require_installed() -> None:
 
 
 class SpacyNames:
-    """Both models, loaded once in a process when first asked for. ``kinds`` are those that are wanted."""
+    """Both models, loaded once in a process. ``kinds`` are those that are wanted."""
 
     def __init__(self, kinds: frozenset[str]) -> None:
         """``kinds`` of PERSON, PLACE, ORG.
@@ -63,6 +63,7 @@ class SpacyNames:
             InvalidPolicy: the optional part is not installed.
         """
         require_installed()
+        _english_model(), _chinese_tagger()  # here, for it takes seconds, and a text has a time limit
         self._kinds = kinds
 
     def find(self, text: str, deadline: float) -> list[Name]:

@@ -14,7 +14,7 @@ IBAN_LENGTHS = {
 }  # fmt: skip
 """Length of an IBAN by country (SWIFT IBAN registry)."""
 
-_ALL_DIGITS = frozenset(b"AE AT BA BE CZ DE DK EE ES FI FO GL HR HU IL IS LT LY ME NO PL PT RS SE SI SK TL TN VA XK".split())
+ALL_DIGITS = frozenset(b"AE AT BA BE CZ DE DK EE ES FI FO GL HR HU IL IS LT LY ME NO PL PT RS SE SI SK TL TN VA XK".split())
 """Countries whose account numbers hold digits only."""
 
 # Issuer prefixes and the lengths that go with them: Visa, Mastercard, Amex, Discover, JCB, Diners, UnionPay, Maestro, Mir.
@@ -50,7 +50,7 @@ def iban(value: bytes) -> bool:
     """Whether ``value`` (capitals and digits, no spaces) has its country's length and the check digits (ISO 13616)."""
     if len(value) != IBAN_LENGTHS.get(value[:2].decode()):
         return False
-    if value[:2] in _ALL_DIGITS and not value[4:].isdigit():
+    if value[:2] in ALL_DIGITS and not value[4:].isdigit():
         return False
     return int("".join(map(_BASE_36.__getitem__, value[4:] + value[:4]))) % 97 == 1
 

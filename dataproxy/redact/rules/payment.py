@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from dataproxy.redact.folding import View
-from dataproxy.redact.rules.checks import IBAN_LENGTHS, card_number, iban, luhn
+from dataproxy.redact.rules.checks import ALL_DIGITS, IBAN_LENGTHS, card_number, iban, luhn
 from dataproxy.redact.rules.digits import glued, plain
 from dataproxy.redact.rules.rule import Hit, Rule, by_pattern, hit
 
@@ -63,6 +63,8 @@ def _ibans(view: View) -> Iterator[Hit]:
         length = IBAN_LENGTHS.get(head[1].upper().decode())
         before = view.data[max(0, head.start() - 4) : head.start()]
         if length is None or (before[-1:].isalnum() and before.lower() != b"iban"):
+            continue
+        if head[1].upper() in ALL_DIGITS and not view.data[head.end() : head.end() + 2].strip(b" -")[:1].isdigit():
             continue
         tail = _IBAN_TAIL.match(view.data, head.end())
         value = head[1].upper() + plain(head[0]) + (tail[0].translate(None, b" -") if tail else b"")
