@@ -1,0 +1,54 @@
+"""The door for browsers: it passes the console on, to those who call it by its name, and nothing else."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.testclient import TestClient
+
+from dataproxy.console.relay import create_relay
+from tests.console.chrome import relayed
+from tests.console.conftest import Stage
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def address(stage: Stage) -> Iterator[str]:
+    with relayed(stage.socket) as found:
+        yield found.removesuffix("/console")
+
+
+def test_it_passes_the_console_on_and_nothing_else(address: str) -> None:
+    with httpx.Client(base_url=address) as client:
+        assert client.get("/console/sign-in").status_code == 200
+        assert client.get("/console/assets/console.css").headers["content-type"].startswith("text/css")
+        assert client.get("/").headers["location"] == "/console/"
+        for path in ("/v1/status", "/health", "/console/../v1/keys", "/console/%2e%2e/v1/keys"):
+            assert client.get(path, headers={"authorization": "Bearer x"}).status_code == 404, path
+
+
+def test_it_answers_to_its_own_name_alone(address: str) -> None:
+    assert httpx.get(f"{address}/console/sign-in", headers={"host": "evil.test"}).status_code == 421
+
+
+def test_what_a_browser_claims_about_itself_is_not_believed(address: str) -> None:
+    claims = {"x-forwarded-proto": "https", "x-forwarded-for": "10.9.9.9"}
+    answer = httpx.get(f"{address}/console/sign-in", headers=claims)
+    assert "secure" not in answer.headers["set-cookie"].lower()
+
+
+def test_a_form_that_is_too_large_goes_no_further(address: str) -> None:
+    assert httpx.post(f"{address}/console/sign-in", content=b"x" * 70_000).status_code == 413
+
+
+def test_by_https_cookies_are_for_https_alone(stage: Stage) -> None:
+    with TestClient(create_relay(stage.socket, {"testserver"}, https=True)) as client:
+        assert "; secure" in client.get("/console/sign-in").headers["set-cookie"].lower()
+
+
+def test_without_a_data_proxy_it_says_so(tmp_path: Path) -> None:
+    with TestClient(create_relay(tmp_path / "none.sock", {"testserver"})) as client:
+        answer = client.get("/console/sign-in")
+    assert answer.status_code == 503 and "headrace status" in answer.text
