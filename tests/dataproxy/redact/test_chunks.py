@@ -3,6 +3,7 @@
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,6 +60,7 @@ def test_a_session_seen_before_is_redacted_as_one_never_seen(seed: int, num_turn
         same(warm.redact_exchange(exchange), Redactor(b"k" * 32, 16, tokens()).redact_exchange(exchange))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=4))
 def test_messages_seen_with_other_values_beside_them_are_redacted_anew(pairs: list[tuple[str, str]]) -> None:

@@ -87,6 +87,7 @@ needs_names = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_names
 def test_names_go_from_text_and_tokens_and_only_as_words(tokens: TokenBytes, encoder: Encoder) -> None:
     redactor = Redactor(b"k" * 32, MASK_ID, tokens, policy=RedactionPolicy(names=("PERSON",)))
@@ -102,6 +103,7 @@ def test_names_go_from_text_and_tokens_and_only_as_words(tokens: TokenBytes, enc
     assert "Hannah" not in shown and "王小明" not in shown
 
 
+@pytest.mark.slow
 @needs_names
 def test_names_past_the_deadline_fail_closed(tokens: TokenBytes) -> None:
     redactor = Redactor(b"k" * 32, MASK_ID, tokens, limit_s=0.0, policy=RedactionPolicy(names=("PERSON",)))
