@@ -64,6 +64,7 @@ def test_verify_says_that_nothing_was_changed_and_then_what_was(headrace: Runnin
     assert done.exit_code == 1 and f"reward {reward_id} of acme: the row is not what was stored" in done.stdout
 
 
+@pytest.mark.slow
 def test_verify_offline_needs_nobody_to_run(tmp_path: Path) -> None:
     clock = Clock()
     proxy = Proxy(tmp_path, clock)

@@ -71,11 +71,12 @@ CHANGES: dict[str, Callable[[ReviewClient], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("role", ["reviewer", "agent", "trainer", "gateway"])
-def test_only_an_admin_erases_and_says_how_long(proxy: Proxy, socket_path: Path, change: str, role: str) -> None:
-    with ReviewClient(socket_path, proxy.key(role)) as client, pytest.raises(Denied, match="may not do this"):
-        CHANGES[change](client)
+def test_only_an_admin_erases_and_says_how_long(proxy: Proxy, socket_path: Path) -> None:
+    for role in ("reviewer", "agent", "trainer", "gateway"):
+        with ReviewClient(socket_path, proxy.key(role)) as client:
+            for change in CHANGES.values():
+                with pytest.raises(Denied, match="may not do this"):
+                    change(client)
 
 
 def test_a_tenants_admin_reaches_no_other_tenant(proxy: Proxy, socket_path: Path) -> None:
