@@ -33,15 +33,15 @@ def console(
 
     from dataproxy.console.relay import create_relay, listen, server_on
 
-    paths = paths_of(data_dir, config_dir)
-    if not is_held(paths.run_dir):
-        raise NotRunning(f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir at it.")
     if behind_https is None and not _is_loopback(host):
         raise typer.BadParameter(
             f"{host} is open to others, and keys would cross the network in the clear; put a proxy with TLS in front and name "
             "it by --behind-https",
             param_hint="--host",
         )
+    paths = paths_of(data_dir, config_dir)
+    if not is_held(paths.run_dir):
+        raise NotRunning(f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir at it.")
     try:
         listener = listen(host, port)
     except OSError as error:
