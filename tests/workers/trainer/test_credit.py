@@ -86,3 +86,10 @@ def test_choices_share_the_reward_of_their_call_once_and_have_their_own() -> Non
     assert returns(branched([*told, reward("e9#0", 1.0, "turn")], left, right), "both", 1.0).by_turn == {
         ("e1", 0): 8.0, ("e2", 0): 3.0, ("e2", 1): 8.0,
     }  # fmt: skip
+
+
+def test_a_turn_of_another_branch_is_no_step_on_the_way() -> None:
+    left = sequence([1, 2, 3, 4, 5, 6], [2, 3, 5], turns=[TurnSpan("e1", 2, 4), TurnSpan("e2", 5, 6)])
+    right = sequence([1, 2, 3, 4, 7, 8, 9, 10], [7], turns=[TurnSpan("e3", 7, 8)])
+    values = returns(branched([reward("e3", 8.0)], left, right), "turns", 0.5).by_turn
+    assert values == {("e1", 0): 4.0, ("e3", 0): 8.0}
