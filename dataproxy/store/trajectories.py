@@ -15,8 +15,8 @@ from atdp.versions import version_index
 from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.errors import Refused
 from dataproxy.store.rewards import rewards_of
-from dataproxy.store.schema import eligibility, event, trajectory
-from dataproxy.store.trajectory_rows import by_tenant, kinds_of, rows_of, saying
+from dataproxy.store.schema import event, trajectory
+from dataproxy.store.trajectory_rows import by_tenant, kinds_of, reasons_of, rows_of, saying
 
 _CHUNK = 200
 MOST_TRAJECTORIES, MOST_READ = 4000, 1000
@@ -67,7 +67,7 @@ def list_trajectories(
     found: list[Row[Any]] = []
     looked = 0
     while looked < most:
-        chunk = connection.execute(_from(candidates, place, _CHUNK if filters else limit + 1)).all()
+        chunk = connection.execute(_from(candidates, place, _CHUNK if filters else limit + 1, bool(sessions))).all()
         kept = _kept(connection, filters, chunk)
         for row in chunk:
             if (row.tenant, row.trajectory_id) not in kept:
@@ -83,12 +83,14 @@ def list_trajectories(
     return TrajectoryPage(rows_of(connection, found), str(place), place.started_us if place else None)
 
 
-def _from(candidates: Select[Any], place: Cursor | None, num: int) -> Select[Any]:
+def _from(candidates: Select[Any], place: Cursor | None, num: int, few: bool) -> Select[Any]:
+    """The next ``num`` of ``candidates``; ``few``: they are to be found by what they are, not by walking along the order."""
     order = (trajectory.c.started_us, trajectory.c.trajectory_id, trajectory.c.tenant)
     if place is not None:
         behind = tuple_(*order) < tuple_(place.started_us, place.trajectory_id, place.tenant)
         candidates = candidates.where(trajectory.c.started_us <= place.started_us, behind)
-    return candidates.order_by(*(column.desc() for column in order)).limit(num)
+    first = trajectory.c.started_us + 0 if few else order[0]  # an expression keeps the planner from the index of the order
+    return candidates.order_by(*(column.desc() for column in (first, *order[1:]))).limit(num)
 
 
 def _columns(tenant: str | None, query: TrajectoryQuery, sessions: Sequence[str]) -> Iterator[Any]:
@@ -164,14 +166,8 @@ def _outcome_filter(failed: bool) -> _Keep:
 
 
 def _reason_filter(reason: str) -> _Keep:
-    same = (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id)
-
     def keep(connection: Connection, keys: Sequence[Key]) -> set[Key]:
-        kept: set[Key] = set()
-        for owner, ids in by_tenant(keys):
-            query = select(event.c.trajectory_id).select_from(event.join(eligibility, same)).distinct()
-            where = (event.c.tenant == owner, event.c.trajectory_id.in_(ids), eligibility.c.reason == reason)
-            kept.update((owner, one) for one in connection.execute(query.where(*where)).scalars())
-        return kept
+        found = ((owner, name, why) for owner, ids in by_tenant(keys) for name, why in reasons_of(connection, owner, ids))
+        return {(owner, name) for owner, name, why in found if why == reason}
 
     return keep

@@ -45,10 +45,8 @@ def rows_of(connection: Connection, found: Sequence[Row[Any]]) -> list[Trajector
         for row in connection.execute(select(event.c.trajectory_id, event.c.model, event.c.status).where(*mine)):
             models[owner, row.trajectory_id].update({row.model} - {""})
             errors[owner, row.trajectory_id] += row.status is not None and row.status >= 400
-        same = (eligibility.c.tenant == event.c.tenant) & (eligibility.c.event_id == event.c.event_id)
-        decided = select(event.c.trajectory_id, eligibility.c.reason).select_from(event.join(eligibility, same)).where(*mine)
-        for one in connection.execute(decided):
-            reasons[owner, one.trajectory_id][one.reason] += 1
+        for trajectory_id, reason in reasons_of(connection, owner, ids):
+            reasons[owner, trajectory_id][reason] += 1
     return [
         TrajectoryRow(
             row.tenant,
@@ -69,6 +67,19 @@ def rows_of(connection: Connection, found: Sequence[Row[Any]]) -> list[Trajector
         )
         for key, row in zip(keys, found, strict=True)
     ]
+
+
+def reasons_of(connection: Connection, owner: str, ids: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(trajectory, reason) of each decision about ``ids`` of ``owner``.
+
+    In two steps, not in a join: a planner without statistics would begin with all decisions of the tenant.
+    """
+    query = select(event.c.event_id, event.c.trajectory_id).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+    whose = {row.event_id: row.trajectory_id for row in connection.execute(query)}
+    for chunk in _chunks(list(whose)):
+        decided = select(eligibility.c.event_id, eligibility.c.reason)
+        for row in connection.execute(decided.where(eligibility.c.tenant == owner, eligibility.c.event_id.in_(chunk))):
+            yield whose[row.event_id], row.reason
 
 
 def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter[str]]:
@@ -134,9 +145,10 @@ def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
     found: dict[_Key, str] = {}
     for owner, ids in by_tenant(keys):
         names: dict[str, list[bytes]] = {}
-        query = select(event.c.trajectory_id, event.c.body).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
-        for row in connection.execute(query.where(event.c.kind == "model_call").order_by(event.c.seq, event.c.position)):
-            if row.trajectory_id not in names:
+        query = select(event.c.trajectory_id, event.c.kind, event.c.body)
+        query = query.where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
+        for row in connection.execute(query.order_by(event.c.seq, event.c.position)):
+            if row.kind == "model_call" and row.trajectory_id not in names:
                 names[row.trajectory_id] = [bytes.fromhex(name) for name in _named(row.body).o.get("messages", [])[:4]]
         said: dict[bytes, str | None] = {}
         for digests in _chunks(sorted({digest for mine in names.values() for digest in mine})):
