@@ -22,7 +22,7 @@ def list_quarantined(connection: Connection, tenant: str | None, limit: int, rea
         query = query.where(quarantine.c.tenant == tenant)
     if reason:
         query = query.where(quarantine.c.reason == reason)
-    return [Quarantined(*row[:5], stored=bool(row[5])) for row in connection.execute(query)]
+    return [Quarantined(*row) for row in connection.execute(query)]
 
 
 def sealed_rows(connection: Connection, tenant: str | None, event_ids: Sequence[str]) -> dict[str, tuple[str, bytes]]:

@@ -4,13 +4,15 @@ Owns two things that have to happen before SGLang is imported. The module `torch
 imports torchvision, whose PyPI wheel is built against CUDA torch and fails there with "operator torchvision::nms does not
 exist"; SGLang starts its scheduler and detokenizer as fresh interpreters, so a workaround in the first process alone would not
 reach them. And those two die with their parent from their first moment on: SGLang asks the kernel for that only after its imports.
-A parent that died before the kernel was told is found by the engine's process id, which `workers.inference` leaves in the environment.
+A parent that died before the kernel was told is found by the engine's process id, which `workers.inference` leaves in the
+environment.
 """
 
 import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 from types import ModuleType
 
 _PR_SET_PDEATHSIG = 1
@@ -21,8 +23,7 @@ sys.modules.setdefault("torchvision._meta_registrations", ModuleType("torchvisio
 def _is_running(pid: str) -> bool:
     """Whether the process is there and more than a zombie."""
     try:
-        with open(f"/proc/{pid}/stat") as stat:
-            return stat.read().rpartition(") ")[2][0] not in "ZX"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
