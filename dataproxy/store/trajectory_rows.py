@@ -153,8 +153,8 @@ def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
         said: dict[bytes, str | None] = {}
         for digests in _chunks(sorted({digest for mine in names.values() for digest in mine})):
             where = (content.c.tenant == owner, content.c.digest.in_(digests))
-            for row in connection.execute(select(content.c.digest, content.c.data).where(*where)):
-                said[row.digest] = _said_by_user(msgspec.json.decode(decompress(row.data)))
+            for one in connection.execute(select(content.c.digest, content.c.data).where(*where)):
+                said[one.digest] = _said_by_user(msgspec.json.decode(decompress(one.data)))
         for trajectory_id, mine in names.items():
             found[owner, trajectory_id] = next((text for digest in mine if (text := said.get(digest))), "")
     return found
