@@ -5,27 +5,38 @@ import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
-from bench.redact_cases import KINDS
+from bench.redact_cases import DISGUISES, cases
+from bench.redact_values import KINDS
 
 VALUES_PER_CALL = 4
 _CHANCE_DIGITS = 12
 """A shorter number without its separators may stand in a time or an id by chance: it is not looked for in that form."""
 
 
-def canaries(count: int, seed: int) -> list[tuple[str, str]]:
-    """``count`` values, all different, the kinds in turn: (kind, value)."""
-    rng, found = random.Random(seed), dict[str, str]()
-    for kind in itertools.cycle(KINDS):
-        if len(found) == count:
-            break
-        value = KINDS[kind](rng)
-        if len(value) > 8:
-            found.setdefault(value, kind)
-    return [(kind, value) for value, kind in found.items()]
+@dataclass(slots=True, frozen=True)
+class Canary:
+    """A value and the words before it; some kinds are nothing but letters without them."""
+
+    kind: str
+    before: str
+    value: str
+
+
+def canaries(count: int, seed: int) -> list[Canary]:
+    """``count`` values, all different, the kinds in turn."""
+    each = -(-count // len(KINDS)) + 20
+    by_kind = [[case for case in cases(kind, each * len(DISGUISES), seed) if case.disguise == "plain"] for kind in KINDS]
+    found: dict[str, Canary] = {}
+    for case in (case for row in itertools.zip_longest(*by_kind) for case in row if case is not None):
+        if len(case.shown) > 8 and len(found) < count:
+            found.setdefault(case.shown, Canary(case.kind, case.before, case.shown))
+    assert len(found) == count
+    return list(found.values())
 
 
 def may_be_chance(value: str, form: str) -> bool:
@@ -33,17 +44,16 @@ def may_be_chance(value: str, form: str) -> bool:
     return form == "no separators" and sum(c.isdigit() for c in value) < _CHANCE_DIGITS
 
 
-def calls(values: list[tuple[str, str]], seed: int) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+def calls(values: list[Canary], seed: int) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
     """(path, body, headers) of calls that carry all of ``values``, some at a time."""
     rng = random.Random(seed)
     for number, start in enumerate(range(0, len(values), VALUES_PER_CALL)):
-        said = [_said(rng, kind, value) for kind, value in values[start : start + VALUES_PER_CALL]]
+        said = [_said(rng, one) for one in values[start : start + VALUES_PER_CALL]]
         yield _call(number, said, rng.random() < 0.5)
 
 
-def _said(rng: random.Random, kind: str, value: str) -> str:
-    before = "phone: " if kind == "PHONE_NAMED" else rng.choice(("Here it is: ", "please use ", "my data "))
-    return f"{before}{value} {rng.choice(('thanks.', 'and so on', ''))}\n"
+def _said(rng: random.Random, canary: Canary) -> str:
+    return f"{canary.before}{canary.value} {rng.choice(('thanks.', 'and so on', ''))}\n"
 
 
 def _call(number: int, said: list[str], stream: bool) -> tuple[str, dict[str, Any], dict[str, str]]:
@@ -69,7 +79,7 @@ def _call(number: int, said: list[str], stream: bool) -> tuple[str, dict[str, An
 
 
 async def send_all(
-    base_url: str, key: str, values: list[tuple[str, str]], seed: int, kill: Callable[[], None], kills: int, concurrency: int = 12
+    base_url: str, key: str, values: list[Canary], seed: int, kill: Callable[[], None], kills: int, concurrency: int = 12
 ) -> int:
     """Make every call until it is answered in full, and ``kill`` so often meanwhile; gives how often a call broke off."""
     made = list(calls(values, seed))

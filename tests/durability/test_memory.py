@@ -11,7 +11,11 @@ from tests.durability.machine import Machine, machine
 from tests.durability.results import keep
 from tests.durability.test_kills import load, num_answers, wait_for_answers
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # httpcore leaves the socket that a data proxy between two lives refused to the collector
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 NAMES = ("gateway", "dataproxy")
 SOAK_S = float(os.environ.get("HEADRACE_SOAK_S", "3600"))
 """``HEADRACE_SOAK_S=300 make soak`` for a shorter one."""

@@ -18,7 +18,11 @@ from tests.durability.results import keep
 from tests.durability.test_kills import load, num_answers, wait_for_answers
 from tests.e2e import oracle
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # httpcore leaves the socket that a data proxy between two lives refused to the collector
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 LONG = 10
 
 
