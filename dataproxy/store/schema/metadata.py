@@ -1,0 +1,7 @@
+"""What every table is declared in, and how its constraints are named."""
+
+from sqlalchemy import MetaData
+
+metadata = MetaData(
+    naming_convention={"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s"}
+)
