@@ -26,6 +26,7 @@ _LONG = ("bench", "cases", "e2e", *_LONG_GATEWAY, *(f"workers/inference/{path}" 
 _LONG_PATHS = tuple(_ROOT / path for path in _LONG)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What starts processes of its own, or draws many examples, is slow as a whole: the unit run leaves it out.
 
