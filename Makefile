@@ -13,8 +13,9 @@ export TOKENIZERS_PARALLELISM := false
 export HF_HUB_OFFLINE := 1
 export PYTHONUNBUFFERED := 1
 
-# Side by side: tests wait for processes more than they compute. Those that need an engine stay in one process.
-TESTS := $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+TESTS := $(BIN)/python -m pytest
+# Files side by side: these tests wait for processes more than they compute. Those with an engine fill the cores by themselves.
+SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 
 .PHONY: help install agents demo test unit lint bench soak clean
 
@@ -36,14 +37,15 @@ lint: install ## ruff, mypy, import rules
 	@echo "lint: import rules" && $(BIN)/lint-imports
 
 unit: install ## tests without an engine, the quick ones
-	@$(TESTS) -m "not engine and not e2e and not slow and not soak" $(PYTEST)
+	@$(TESTS) $(SIDE_BY_SIDE) -m "not engine and not e2e and not slow and not soak" $(PYTEST)
 
 test: lint agents ## lint and every test but the soak
 	@deploy/postgres.sh
-	@$(TESTS) -m "not soak" --durations=15 $(PYTEST)
+	@$(TESTS) $(SIDE_BY_SIDE) -m "not engine and not e2e and not soak" --durations=15 $(PYTEST)
+	@$(TESTS) -m "(engine or e2e) and not soak" --durations=15 $(PYTEST)
 
 soak: install ## the long tests: repeated kill -9 under load
-	@$(BIN)/python -m pytest -m soak --durations=15 $(PYTEST)
+	@$(TESTS) -m soak --durations=15 $(PYTEST)
 
 bench: install ## the demo over SEEDS=5 seeds; one JSON line last, kept in bench/results/
 	@$(BIN)/python -m bench.demo --seeds $(SEEDS)

@@ -26,15 +26,8 @@ _LONG = ("bench", "cases", "e2e", *_LONG_GATEWAY, *(f"workers/inference/{path}" 
 _LONG_PATHS = tuple(_ROOT / path for path in _LONG)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What starts processes of its own, or draws many examples, is slow as a whole: the unit run leaves it out.
-
-    Run side by side (`-n 2 --dist loadgroup`), all that needs an engine stays in one process, since engines are shared and fill
-    the cores; of the rest each file stays together, for the sake of what it shares.
-    """
+    """What starts processes of its own, or draws many examples, is slow as a whole: the unit run leaves it out."""
     for item in items:
         if any(item.path.is_relative_to(path) for path in _LONG_PATHS):
             item.add_marker(pytest.mark.slow)
-        needs_engine = item.get_closest_marker("engine") or item.get_closest_marker("e2e")
-        item.add_marker(pytest.mark.xdist_group("engine" if needs_engine else str(item.path)))
