@@ -24,6 +24,7 @@ from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
 from tests.engine_fixture import TAP, Tapped
 from tests.stack import running_stack
+from workers.trainer.credit import PerTurn
 from workers.trainer.rows import build_rows
 
 pytestmark = pytest.mark.e2e
@@ -222,7 +223,7 @@ def test_the_trainers_batch_holds_the_ids_that_the_scheduler_had_and_trains_on_s
                 sampled[turn.start : turn.end] = True
                 seen.add(turn.event_id)
             assert (mask == sampled).all()
-        rows = build_rows([sample], [1.0], head_index=0)
+        rows = build_rows([sample], [PerTurn(1.0)], head_index=0)
         trained = sum(int(row.trained.sum()) for row in rows)
         assert trained == len({(t.event_id, t.choice, i) for s in sample.sequences for t in s.turns for i in range(t.start, t.end)})
     assert seen == set(by_event)
