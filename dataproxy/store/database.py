@@ -17,8 +17,6 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from dataproxy.errors import SchemaMismatch
-from dataproxy.store.compression import compress as compress
-from dataproxy.store.compression import decompress as decompress
 from dataproxy.store.postgres import Postgres, PostgresUrls
 from dataproxy.store.scope import Scope, current_scope
 from dataproxy.store.sqlite import Sqlite
