@@ -13,6 +13,7 @@ from dataproxy.store.schema.governance import (
     log_salt,
     quarantine,
     retention_policy,
+    saved_view,
     tombstone,
 )
 from dataproxy.store.schema.learning import (
@@ -82,6 +83,7 @@ __all__ = [
     "redaction_policy",
     "retention_policy",
     "reward",
+    "saved_view",
     "session",
     "tenant",
     "token_segment",

@@ -127,3 +127,15 @@ retention_policy = Table(
     time_us("created_us"),
 )
 """The latest row of the narrowest scope holds; ``days`` None: kept until erased."""
+
+saved_view = Table(
+    "saved_view",
+    metadata,
+    tenant_key(),
+    name("view_id", primary=True),
+    Column("title", Text, nullable=False),
+    Column("query", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+"""``query`` is a ``TrajectoryQuery`` as JSON, its free text redacted."""
