@@ -7,7 +7,9 @@ class TrajectoryQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to list; None or "": any. ``text`` in any string of an event, whatever its case; times are of the start.
 
     ``version`` is the policy version of the last sampled token, ``kind`` one of a redacted value, ``reason`` one of a decision
-    ("eligible", or the reason against), ``outcome`` "error" or "ok". ``rewarded``: whether it has a reward at all.
+    ("eligible", or the reason against), ``outcome`` "error" or "ok". ``rewarded``: whether it has a reward at all. ``eligible``:
+    whether anything of it may train. ``tool`` was called in it; ``release`` is one that it ran under. ``error`` is an HTTP status
+    ("429"), how a delivery ended ("disconnected"), or "tool": a tool failed.
     """
 
     text: str = ""
@@ -23,6 +25,10 @@ class TrajectoryQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     rewarded: bool | None = None
     min_reward: float | None = None
     max_reward: float | None = None
+    eligible: bool | None = None
+    tool: str | None = None
+    release: str | None = None
+    error: str | None = None
 
 
 class TrajectoryRow(msgspec.Struct, frozen=True):
@@ -74,3 +80,13 @@ class QuarantinePage(msgspec.Struct, frozen=True):
 
     rows: list[QuarantineRow]
     next_after: str | None
+
+
+class SavedView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question about trajectories under a name, for everybody of its tenant. The store sets what has a default."""
+
+    title: str
+    query: TrajectoryQuery
+    view_id: str = ""
+    key_id: str = ""
+    created_us: int = 0

@@ -8,10 +8,11 @@ from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.errors import Refused
 
 NAMES = (
-    "text", "agent", "session", "since", "until", "model", "version", "kind", "reason", "outcome", "rewarded",
-    "min_reward", "max_reward",
+    "text", "agent", "session", "since", "until", "model", "version", "release", "kind", "eligible", "reason", "tool", "outcome",
+    "error", "rewarded", "min_reward", "max_reward",
 )  # fmt: skip
 _MOST = 200
+_YES_NO = {"yes": True, "no": False}
 
 
 def asked(params: Mapping[str, str]) -> dict[str, str]:
@@ -28,7 +29,6 @@ def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
     outcome = fields.get("outcome")
     if outcome not in (None, "error", "ok"):
         raise Refused("`outcome` is error or ok")
-    rewarded = {"yes": True, "no": False}.get(fields.get("rewarded", ""))
     return TrajectoryQuery(
         text=fields.get("text", ""),
         agent=fields.get("agent"),
@@ -40,10 +40,36 @@ def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
         kind=fields.get("kind"),
         reason=fields.get("reason"),
         outcome=outcome,
-        rewarded=rewarded,
+        rewarded=_YES_NO.get(fields.get("rewarded", "")),
         min_reward=_number(fields, "min_reward"),
         max_reward=_number(fields, "max_reward"),
+        eligible=_YES_NO.get(fields.get("eligible", "")),
+        tool=fields.get("tool"),
+        release=fields.get("release"),
+        error=_error(fields.get("error")),
     )
+
+
+def fields_of(query: TrajectoryQuery) -> dict[str, str]:
+    """The fields that mean ``query``, for links."""
+    given = {name: getattr(query, name, None) for name in NAMES if name not in ("since", "until", "rewarded", "eligible")}
+    given |= {name: _word(getattr(query, name)) for name in ("rewarded", "eligible")}
+    given |= {"since": _written(query.since_us), "until": _written(query.until_us)}
+    return {name: str(value) for name, value in given.items() if value not in (None, "")}
+
+
+def _error(given: str | None) -> str | None:
+    if given is not None and given.isdigit() and not 100 <= int(given[:9]) <= 599:
+        raise Refused("`error` is an HTTP status such as 429, a delivery such as disconnected, or tool")
+    return given
+
+
+def _word(value: bool | None) -> str:
+    return "" if value is None else "yes" if value else "no"
+
+
+def _written(time_us: int | None) -> str:
+    return "" if time_us is None else datetime.fromtimestamp(time_us / 1e6, UTC).isoformat()
 
 
 def _moment(fields: Mapping[str, str], name: str) -> int | None:

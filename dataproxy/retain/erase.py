@@ -44,6 +44,7 @@ from dataproxy.store.schema import (
     training_use,
     trajectory,
 )
+from dataproxy.store.views import forget_sessions
 
 _DIGEST_HEX = 32
 
@@ -195,6 +196,7 @@ def _blank(connection: Connection, plan: Plan) -> None:
         connection.execute(update(event).where(*where).values(subject="", request_digest=None, body=b""))
         for table in (event_span, token_segment, conversation_end, pending_reward, judgement):
             connection.execute(delete(table).where(table.c.tenant == tenant, table.c.event_id.in_(chunk)))
+    forget_sessions(connection, tenant, plan.found.sessions)
     _delete_dead_letters(connection, tenant, {*plan.found.events, *plan.found.trajectories, *plan.found.sessions})
     for chunk in chunks(plan.found.trajectories):
         where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id.in_(chunk))

@@ -16,11 +16,12 @@ from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.errors import Refused
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import event, trajectory
-from dataproxy.store.trajectory_rows import by_tenant, kinds_of, reasons_of, rows_of, saying
+from dataproxy.store.trajectory_rows import by_tenant, kinds_of, reasons_of, rows_of
+from dataproxy.store.trajectory_words import calling, released, saying, with_failed_tool
 
 _CHUNK = 200
 MOST_TRAJECTORIES, MOST_READ = 4000, 1000
-"""Candidates looked at for one page, and those of which the events themselves are read: for text and kinds of redacted values."""
+"""Candidates looked at for one page, and those of which the events themselves are read: for text, tools, kinds of values."""
 
 Key = tuple[str, str]
 """Tenant and trajectory id."""
@@ -101,6 +102,8 @@ def _columns(tenant: str | None, query: TrajectoryQuery, sessions: Sequence[str]
         yield trajectory.c.last_version == version_index(query.version)
     if sessions:
         yield trajectory.c.session_id.in_(sessions)
+    if query.eligible is not None:
+        yield trajectory.c.num_eligible > 0 if query.eligible else trajectory.c.num_eligible == 0
     if query.since_us is not None:
         yield trajectory.c.started_us >= query.since_us
     if query.until_us is not None:
@@ -109,20 +112,35 @@ def _columns(tenant: str | None, query: TrajectoryQuery, sessions: Sequence[str]
 
 def _filters(query: TrajectoryQuery) -> tuple[list[_Keep], int]:
     """What is left to look at in a chunk, cheapest first, and how many candidates a page may look at."""
-    filters: list[_Keep] = []
+    by_column, by_body = list(_by_column(query)), list(_by_body(query))
+    return [*by_column, *by_body], MOST_READ if by_body else MOST_TRAJECTORIES
+
+
+def _by_column(query: TrajectoryQuery) -> Iterator[_Keep]:
     if query.rewarded is not None or query.min_reward is not None or query.max_reward is not None:
-        filters.append(_reward_filter(query))
+        yield _reward_filter(query)
     if query.model is not None:
-        filters.append(_event_filter(event.c.model == query.model))
+        yield _event_filter(event.c.model == query.model)
     if query.outcome is not None:
-        filters.append(_outcome_filter(query.outcome == "error"))
+        yield _outcome_filter(query.outcome == "error")
+    if query.error is not None and query.error != "tool":
+        yield _event_filter(event.c.status == int(query.error) if query.error.isdecimal() else event.c.delivery == query.error)
     if query.reason is not None:
-        filters.append(_reason_filter(query.reason))
-    if query.kind is not None:
-        filters.append(lambda connection, keys: {k for k, kinds in kinds_of(connection, keys).items() if query.kind in kinds})
+        yield _reason_filter(query.reason)
+
+
+def _by_body(query: TrajectoryQuery) -> Iterator[_Keep]:
+    kind, tool, release = query.kind, query.tool, query.release
+    if query.error == "tool":
+        yield with_failed_tool
+    if kind is not None:
+        yield lambda connection, keys: {key for key, kinds in kinds_of(connection, keys).items() if kind in kinds}
+    if tool is not None:
+        yield lambda connection, keys: calling(connection, keys, tool)
+    if release is not None:
+        yield lambda connection, keys: released(connection, keys, release)
     if query.text:
-        filters.append(lambda connection, keys: saying(connection, keys, query.text))
-    return filters, MOST_READ if query.kind is not None or query.text else MOST_TRAJECTORIES
+        yield lambda connection, keys: saying(connection, keys, query.text)
 
 
 def _kept(connection: Connection, filters: Sequence[_Keep], chunk: Sequence[Row[Any]]) -> set[Key]:

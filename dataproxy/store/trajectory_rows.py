@@ -76,7 +76,7 @@ def reasons_of(connection: Connection, owner: str, ids: Sequence[str]) -> Iterat
     """
     query = select(event.c.event_id, event.c.trajectory_id).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
     whose = {row.event_id: row.trajectory_id for row in connection.execute(query)}
-    for chunk in _chunks(list(whose)):
+    for chunk in chunks_of(list(whose)):
         decided = select(eligibility.c.event_id, eligibility.c.reason)
         for row in connection.execute(decided.where(eligibility.c.tenant == owner, eligibility.c.event_id.in_(chunk))):
             yield whose[row.event_id], row.reason
@@ -93,51 +93,16 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
             own[row.event_id] = row.trajectory_id
             for digest, _ in named_contents(_named(row.body)):
                 holders[digest].add(row.trajectory_id)
-        for digests in _chunks(list(holders)):
+        for digests in chunks_of(list(holders)):
             spans = select(content_span.c.digest, content_span.c.kind)
             for span in connection.execute(spans.where(content_span.c.tenant == owner, content_span.c.digest.in_(digests))):
                 for trajectory_id in holders[span.digest]:
                     found[owner, trajectory_id][span.kind] += 1
-        for events in _chunks(list(own)):
+        for events in chunks_of(list(own)):
             outside = select(event_span.c.event_id, event_span.c.kind)
             for span in connection.execute(outside.where(event_span.c.tenant == owner, event_span.c.event_id.in_(events))):
                 found[owner, own[span.event_id]][span.kind] += 1
     return found
-
-
-def saying(connection: Connection, keys: Sequence[_Key], text: str) -> set[_Key]:
-    """Those trajectories of which an event says ``text`` in any string, whatever its case."""
-    needle = _Needle(text)
-    found: set[_Key] = set()
-    for owner, ids in by_tenant(keys):
-        holders: dict[bytes, set[str]] = defaultdict(set)
-        query = select(event.c.trajectory_id, event.c.body).where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))
-        for row in connection.execute(query):
-            data = decompress(row.body) if row.body else b"{}"
-            if needle.is_in(data):
-                found.add((owner, row.trajectory_id))
-            for digest, _ in named_contents(msgspec.json.decode(data, type=_Named)):
-                holders[digest].add(row.trajectory_id)
-        for digests in _chunks(list(holders)):
-            where = (content.c.tenant == owner, content.c.digest.in_(digests))
-            for one in connection.execute(select(content.c.digest, content.c.data).where(*where)):
-                if needle.is_in(decompress(one.data)):
-                    found.update((owner, name) for name in holders[one.digest])
-    return found
-
-
-class _Needle:
-    """A text to find in the strings of JSON: most JSON is passed over without being decoded."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text.casefold()
-        self._encoded = msgspec.json.encode(self._text)[1:-1].decode()
-
-    def is_in(self, data: bytes) -> bool:
-        """Whether a string in the JSON ``data`` says it; keys don't count."""
-        if self._encoded not in data.decode().casefold():
-            return False
-        return any(self._text in leaf.casefold() for leaf in strings_in(msgspec.json.decode(data)))
 
 
 def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
@@ -151,7 +116,7 @@ def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
             if row.kind == "model_call" and row.trajectory_id not in names:
                 names[row.trajectory_id] = [bytes.fromhex(name) for name in _named(row.body).o.get("messages", [])[:4]]
         said: dict[bytes, str | None] = {}
-        for digests in _chunks(sorted({digest for mine in names.values() for digest in mine})):
+        for digests in chunks_of(sorted({digest for mine in names.values() for digest in mine})):
             where = (content.c.tenant == owner, content.c.digest.in_(digests))
             for one in connection.execute(select(content.c.digest, content.c.data).where(*where)):
                 said[one.digest] = _said_by_user(msgspec.json.decode(decompress(one.data)))
@@ -177,5 +142,6 @@ def _said_by_user(message: Any) -> str | None:
     return " ".join(next(strings_in(message.get("content")), "")[: 4 * _OPENING].split())[:_OPENING]
 
 
-def _chunks(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+def chunks_of(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """``items``, some hundred at a time."""
     return (items[start : start + _CHUNK] for start in range(0, len(items), _CHUNK))

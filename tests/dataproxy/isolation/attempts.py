@@ -13,7 +13,7 @@ OWN_TENANT = "acme"
 
 EVENT, COMPLETION, TRAJECTORY, SESSION = "event", "completion", "trajectory", "session"
 KEY, LEASE, BATCH, REWARD, TENANT, AGENT, HOLD = "key", "lease", "batch", "reward", "tenant", "agent", "hold"
-RESPONSE = "response"
+RESPONSE, VIEW = "response", "view"
 TARGETS = (EVENT, COMPLETION, TRAJECTORY, SESSION)
 
 
@@ -136,6 +136,9 @@ DATA_PROXY = (
     Attempt("GET", f"/v1/redaction?tenant={NAME}", "reviewer", (TENANT,), route="/v1/redaction"),
     Attempt("PUT", "/v1/redaction", "admin", (TENANT,), {"tenant": NAME, "policy": {}, "reason": "x"}),
     Attempt("POST", "/v1/redaction/test", "admin", (TENANT,), {"tenant": NAME, "text": "x"}),
+    Attempt("GET", "/v1/views", "reviewer"),
+    Attempt("POST", "/v1/views", "reviewer", (SESSION,), {"title": "mine", "query": {"session": NAME}}, claims=True),
+    Attempt("DELETE", f"/v1/views/{NAME}", "reviewer", (VIEW,), route="/v1/views/{view_id}"),
     Attempt("POST", "/v1/gaps", "gateway", (TENANT,), [_GAP]),
 )
 

@@ -10,12 +10,14 @@ from sqlalchemy import select
 
 from atdp.samples import BatchManifest
 from dataproxy.client.review_types import LegalHold
+from dataproxy.client.trajectory_types import SavedView, TrajectoryQuery
 from dataproxy.client.types import Feedback, LeaseRequest
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import grant_lease
 from dataproxy.retain.holds import add_hold
 from dataproxy.store.schema import api_key, event, metadata, reward, session, trajectory
 from dataproxy.store.versions import store_batch
+from dataproxy.store.views import add_view
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
 from tests.dataproxy.isolation.attempts import (
     AGENT,
@@ -30,6 +32,7 @@ from tests.dataproxy.isolation.attempts import (
     SESSION,
     TENANT,
     TRAJECTORY,
+    VIEW,
     Attempt,
 )
 from tests.dataproxy.proxy import Proxy
@@ -72,6 +75,7 @@ async def settle(proxy: Proxy) -> dict[str, list[str]]:
         LEASE: _theirs(proxy, metadata.tables["lease"], "lease_id"),
         BATCH: _theirs(proxy, metadata.tables["batch"], "batch_id"),
         COMPLETION: completions,
+        VIEW: _theirs(proxy, metadata.tables["saved_view"], "view_id"),
         TENANT: [THEIRS],
         AGENT: [f"{CANARY}-agent"],
     }
@@ -92,6 +96,7 @@ def _learn(proxy: Proxy, owner: str) -> None:
         lease = grant_lease(connection, asked, owner, "key-t", owner, now, settle_s=2)
         ids = [sample.trajectory_id for sample in lease.samples]
         add_hold(connection, LegalHold(owner, "trajectory", targets[0], f"{owner}'s case"), "key-1", now)
+        add_view(connection, owner, SavedView(f"{owner}'s view", TrajectoryQuery(text=owner)), "key-1", now)
         batch_id = f"batch-{owner}"
         store_batch(connection, BatchManifest(batch_id, lease.lease_id, "v000000", "v000001", now, ids, {}, now), owner)
 
