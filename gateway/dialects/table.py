@@ -9,8 +9,7 @@ from gateway.dialects import openings
 from gateway.dialects.forms import ANTHROPIC, OPENAI, OPENAI_RESPONSES, ErrorForm
 from gateway.dialects.openings import Opening
 
-_BOUNDARY = b"\n\n"
-_RECORD = b"event: headrace.record\n"
+_RECORD = b"event: headrace.record"
 
 
 @dataclass(slots=True, frozen=True)
@@ -18,7 +17,7 @@ class Dialect:
     """One row. ``path`` is the agent's and the engine's; ``name`` labels records and metrics.
 
     ``prefix`` begins the ids; a row without one does not generate, and is relayed without a record. ``held_from`` are the events
-    at which a stream's end begins, each after an event boundary: the engine's record, else the first event that ends the answer.
+    at which a stream's end begins, by their first bytes: the engine's record, else the first event that ends the answer.
     """
 
     name: str
@@ -43,12 +42,12 @@ class Dialect:
 
 
 def _held_from(*ends: bytes) -> tuple[bytes, ...]:
-    return tuple(_BOUNDARY + end for end in (_RECORD, *ends))
+    return (_RECORD, *ends)
 
 
 _DONE = _held_from(b"data: [DONE]")
-_RESPONSE_ENDS = _held_from(b"event: response.completed\n", b"event: response.incomplete\n", b"event: response.failed\n")
-_MESSAGE_ENDS = _held_from(b"event: message_delta\n", b"event: message_stop\n")
+_RESPONSE_ENDS = _held_from(b"event: response.completed", b"event: response.incomplete", b"event: response.failed")
+_MESSAGE_ENDS = _held_from(b"event: message_delta", b"event: message_stop")
 
 CHAT = Dialect("chat", "/v1/chat/completions", "chatcmpl-", _DONE, OPENAI, openings.chat)
 COMPLETIONS = Dialect("completions", "/v1/completions", "cmpl-", _DONE, OPENAI, openings.completions)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.dialects import CHAT
+from gateway.dialects import BY_PATH, CHAT
 from gateway.record import StreamSplitter, split_json
 
 RECORD = b'{"v":1,"rid":"chatcmpl-1","choices":[{"index":0,"output_ids":"AAAA"}]}'
@@ -22,21 +22,39 @@ END = b'data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\
 STREAM = HEAD + EVENT + END
 
 
+ENDS = {"lf": b"\n", "crlf": b"\r\n", "cr": b"\r"}
+"""Of lines: server-sent events may have any."""
+
+
 def run(chunks: list[bytes]) -> tuple[bytes, bytes, bytes]:
     splitter = StreamSplitter(CHAT.held_from)
     passed = b"".join(splitter.feed(chunk) for chunk in chunks)
     return passed, *splitter.finish()
 
 
-@pytest.mark.parametrize("cut", range(1, len(STREAM)))
-def test_two_chunks_split_at_every_byte(cut):
-    assert run([STREAM[:cut], STREAM[cut:]]) == (HEAD, END, RECORD)
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_two_chunks_split_at_every_byte(end):
+    head, stream, rest = (part.replace(b"\n", end) for part in (HEAD, STREAM, END))
+    for cut in range(1, len(stream)):
+        assert run([stream[:cut], stream[cut:]]) == (head, rest, RECORD), cut
 
 
-@given(st.lists(st.integers(0, len(STREAM)), max_size=40))
-def test_any_number_of_chunks(cuts):
-    borders = [0, *sorted(cuts), len(STREAM)]
-    assert run([STREAM[a:b] for a, b in pairwise(borders)]) == (HEAD, END, RECORD)
+@given(st.lists(st.integers(0, 2 * len(STREAM)), max_size=40), st.sampled_from(list(ENDS.values())))
+def test_any_number_of_chunks(cuts, end):
+    head, stream, rest = (part.replace(b"\n", end) for part in (HEAD, STREAM, END))
+    borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    assert run([stream[a:b] for a, b in pairwise(borders)]) == (head, rest, RECORD)
+
+
+@pytest.mark.parametrize("dialect", [dialect for dialect in BY_PATH.values() if dialect.generates], ids=lambda one: one.name)
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_the_end_of_an_answer_without_a_record_is_held_in_every_dialect(dialect, end):
+    for marker in dialect.held_from[1:]:
+        splitter = StreamSplitter(dialect.held_from)
+        last = marker + end + b"data: {}" + end + end
+        assert splitter.feed(b"data: 1" + end + end) == b"data: 1" + end + end and splitter.at_boundary
+        assert splitter.feed(last) == b"" and splitter.holding
+        assert splitter.finish() == (last, b"")
 
 
 def test_one_byte_at_a_time():
