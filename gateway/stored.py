@@ -1,4 +1,8 @@
-"""Stored answers of the Responses API: retrieve and cancel, relayed to the worker that holds them. Nothing is recorded."""
+"""Stored answers of the Responses API: retrieve, delete and cancel, relayed to the worker that holds them. Nothing is recorded.
+
+A delete takes the answer out of the engine, so that no call can go on from it; what was recorded of it stays under the tenant's
+retention and is erased there.
+"""
 
 from fastapi import FastAPI, Request, Response
 
@@ -19,7 +23,14 @@ def add_stored(api: FastAPI, gateway: Gateway) -> None:
 
     @api.get("/v1/responses/{response_id}")
     async def retrieve(request: Request, response_id: str) -> Response:
+        if request.query_params.get("stream") == "true":
+            message = "a stored response cannot be streamed again; retrieve it without `stream`"
+            raise Refused(400, "unsupported_parameter", message, param="stream")
         return await _relay(gateway, request, "GET", response_id, "")
+
+    @api.delete("/v1/responses/{response_id}")
+    async def delete(request: Request, response_id: str) -> Response:
+        return await _relay(gateway, request, "DELETE", response_id, "")
 
     @api.post("/v1/responses/{response_id}/cancel")
     async def cancel(request: Request, response_id: str) -> Response:

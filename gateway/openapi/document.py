@@ -87,7 +87,8 @@ def _calls() -> dict[str, Any]:
         "/v1/events": {"post": _ingest("Record events of other kinds", "EventBatch", record({"receipts": _RECEIPTS}, "receipts"))},
         "/v1/traces": {"post": _traces()},
         "/v1/responses/{response_id}": {
-            "get": _operation("A stored response", "agents", {200: _json(OBJECT)}, stored, response_id)
+            "get": _operation("A stored response", "agents", {200: _json(OBJECT)}, stored, response_id),
+            "delete": _operation("Delete a stored response", "agents", {200: _json(OBJECT)}, stored, response_id),
         },
         "/v1/responses/{response_id}/cancel": {
             "post": _operation("Cancel a stored response", "agents", {200: _json(OBJECT)}, stored, response_id)

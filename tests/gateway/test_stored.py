@@ -47,6 +47,43 @@ async def test_an_answer_is_retrieved_and_cancelled_on_its_worker(pair):
             assert (await client.post(f"{RESPONSES}/{made['id']}/cancel")).json() == made
 
 
+async def test_a_deleted_answer_is_gone_from_its_worker(pair):
+    async with pair.client() as client:
+        for number in range(6):
+            made = (await client.post(RESPONSES, json=ask(f"text {number}"))).json()
+            gone = await client.delete(f"{RESPONSES}/{made['id']}")
+            assert gone.json() == {"id": made["id"], "object": "response", "deleted": True}
+            for answer in (
+                await client.get(f"{RESPONSES}/{made['id']}"),
+                await client.delete(f"{RESPONSES}/{made['id']}"),
+                await client.post(RESPONSES, json=ask("more", previous_response_id=made["id"])),
+            ):
+                assert (answer.status_code, answer.json()["error"]["type"]) == (404, "invalid_request_error")
+    assert all(not engine.responses.stored for engine in pair.engines.values())
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "{id}?stream=true", 400),
+        ("GET", "{id}/input_items", 404),
+        ("PATCH", "{id}", 405),
+        ("POST", "input_tokens", 405),
+        ("POST", "compact", 405),
+    ],
+)
+async def test_what_is_not_served_of_stored_answers_says_so_in_the_dialects_form(pair, method, path, status):
+    async with pair.client() as client:
+        made = (await client.post(RESPONSES, json=ask("text"))).json()
+        answer = await client.request(method, f"{RESPONSES}/{path.format(id=made['id'])}")
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"], error["code"]) == (
+        status,
+        "invalid_request_error",
+        answer.headers["x-headrace-error"],
+    )
+
+
 async def test_an_answer_that_the_second_worker_gave_is_found_there(pair):
     async with pair.client() as client:
         made = (await client.post(RESPONSES, json=ask("text"))).json()
@@ -83,6 +120,7 @@ async def test_what_is_not_the_callers_is_404_everywhere_and_never_reaches_an_en
         num_calls = sum(len(engine.calls) for engine in pair.engines.values())
         for answer in (
             await caller.get(f"{RESPONSES}/{name}"),
+            await caller.delete(f"{RESPONSES}/{name}"),
             await caller.post(f"{RESPONSES}/{name}/cancel"),
             await caller.post(RESPONSES, json=ask("more", previous_response_id=name)),
         ):
@@ -95,4 +133,5 @@ async def test_what_is_not_the_callers_is_404_everywhere_and_never_reaches_an_en
 async def test_a_key_is_needed_to_retrieve(pair):
     async with pair.client("hr_wrong") as client:
         assert (await client.get(f"{RESPONSES}/resp_1")).status_code == 401
+        assert (await client.delete(f"{RESPONSES}/resp_1")).status_code == 401
         assert (await client.post(f"{RESPONSES}/resp_1/cancel")).status_code == 401

@@ -149,6 +149,7 @@ _WORKER = {"url": "http://127.0.0.1:9", "lane": "canary"}
 
 GATEWAY = (
     Attempt("GET", f"/v1/responses/{NAME}", "agent", (RESPONSE, COMPLETION), route="/v1/responses/{response_id}"),
+    Attempt("DELETE", f"/v1/responses/{NAME}", "agent", (RESPONSE, COMPLETION), route="/v1/responses/{response_id}"),
     Attempt("POST", f"/v1/responses/{NAME}/cancel", "agent", (RESPONSE,), route="/v1/responses/{response_id}/cancel"),
     Attempt("POST", "/v1/responses", "agent", (RESPONSE, COMPLETION), _GOES_ON),
     Attempt("POST", "/v1/chat/completions", "agent", (SESSION,), _CHAT, _SESSION, claims=True),
