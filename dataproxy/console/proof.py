@@ -1,16 +1,19 @@
 """What the log says of one trajectory: its leaves, their paths to the last signed checkpoint, and whether each row still fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
+from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.leaf import commit, hash_of
 from dataproxy.ledger.log import read_head
-from dataproxy.ledger.merkle import Tree, root_from_inclusion
+from dataproxy.ledger.merkle import root_from_inclusion
 from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.stored import stored_contents
+from dataproxy.ledger.tiles import TiledTree, Tiles
 from dataproxy.store.schema import checkpoint, log_leaf, log_salt, tombstone
 
 MOST_LEAVES = 200
@@ -40,30 +43,44 @@ class Proof:
     more: bool
 
 
-def proof_of(connection: Connection, tenant: str, trajectory_id: str, verifier: NoteVerifier) -> Proof:
-    """The proof of ``trajectory_id``, whose tenant is ``tenant``: it reads the hash of every leaf of the tenant."""
+def proof_of(connection: Connection, tenant: str, trajectory_id: str, checkpoints: Checkpoints) -> Proof:
+    """The proof of ``trajectory_id``, whose tenant is ``tenant``: of its first leaves, by the last checkpoint that was cut."""
     chain = (log_leaf.c.tenant == tenant, log_leaf.c.chain == trajectory_id)
-    leaves = connection.execute(select(log_leaf).where(*chain).order_by(log_leaf.c.leaf_index).limit(MOST_LEAVES + 1)).all()
+    found = connection.execute(select(log_leaf).where(*chain).order_by(log_leaf.c.leaf_index).limit(MOST_LEAVES + 1)).all()
     last = select(checkpoint).where(checkpoint.c.tenant == tenant).order_by(checkpoint.c.size.desc()).limit(1)
     note = connection.execute(last).first()
-    size = note.size if note is not None else 0
-    hashes = select(log_leaf.c.leaf_hash).where(log_leaf.c.tenant == tenant, log_leaf.c.leaf_index < size)
-    tree = Tree(list(connection.execute(hashes.order_by(log_leaf.c.leaf_index)).scalars()))
-    root = _signed_root(note.note, size, verifier) if note is not None else None
-    states = _rows_fit(connection, tenant, leaves[:MOST_LEAVES])
+    leaves, size = found[:MOST_LEAVES], note.size if note is not None else 0
+    root = _signed_root(note.note, size, checkpoints.signer.verifier) if note is not None else None
+    paths = _paths(connection, tenant, leaves, size, root, checkpoints.tiles)
+    states = _rows_fit(connection, tenant, leaves)
     shown = []
-    for leaf in leaves[:MOST_LEAVES]:
-        covered = leaf.leaf_index < size
-        path = tree.inclusion(leaf.leaf_index, size) if covered else []
-        state = states[leaf.leaf_index]
-        if state == "fits" or state == "erased":
-            reached = root_from_inclusion(leaf.leaf_index, size, _hash(tenant, leaf), path) if covered else None
-            state = "waiting" if not covered else "not in the tree" if root is None or reached != root else state
-        shown.append(
-            Proven(leaf.leaf_index, leaf.kind, leaf.row_key, leaf.leaf_hash.hex(), [node.hex() for node in path], _said(state))
-        )
+    for leaf in leaves:
+        path, state = paths.get(leaf.leaf_index), states[leaf.leaf_index]
+        if state != "changed" and path is None:
+            state = "waiting" if leaf.leaf_index >= size else "not in the tree"
+        hexed = [node.hex() for node in path or ()]
+        shown.append(Proven(leaf.leaf_index, leaf.kind, leaf.row_key, leaf.leaf_hash.hex(), hexed, _said(state)))
     text, cut_us = (note.note, note.cut_us) if note is not None else ("", None)
-    return Proof(text, size, cut_us, root is not None, shown, len(leaves) > MOST_LEAVES)
+    return Proof(text, size, cut_us, root is not None, shown, len(found) > MOST_LEAVES)
+
+
+def _paths(
+    connection: Connection, tenant: str, leaves: Sequence[Row[Any]], size: int, root: bytes | None, tiles: Tiles
+) -> dict[int, list[bytes]]:
+    """Leaf index → its path, of those leaves whose path reaches ``root``. Kept tiles that lead elsewhere are made anew, once."""
+    covered = [leaf for leaf in leaves if leaf.leaf_index < size]
+    reaching: dict[int, list[bytes]] = {}
+    for anew in (False, True):
+        if anew:
+            tiles.forget(tenant)
+        tree = TiledTree(connection, tenant, tiles.roots(connection, tenant, size), size)
+        for leaf in covered:
+            path = tree.inclusion(leaf.leaf_index)
+            if root is not None and root_from_inclusion(leaf.leaf_index, size, _hash(tenant, leaf), path) == root:
+                reaching[leaf.leaf_index] = path
+        if root is None or len(reaching) == len(covered):
+            break
+    return reaching
 
 
 def _said(state: str) -> str:
@@ -82,7 +99,7 @@ def _hash(tenant: str, leaf: Row[Any]) -> bytes:
     return hash_of(tenant, leaf.leaf_index, leaf.kind, leaf.row_key, leaf.chain, leaf.previous, leaf.commitment)
 
 
-def _rows_fit(connection: Connection, tenant: str, leaves: list[Row[Any]] | Any) -> dict[int, str]:
+def _rows_fit(connection: Connection, tenant: str, leaves: Sequence[Row[Any]]) -> dict[int, str]:
     """Leaf index → fits, changed or erased."""
     indexes = [leaf.leaf_index for leaf in leaves]
     head = read_head(connection, tenant)

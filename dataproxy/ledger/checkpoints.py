@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.merkle import Frontier
 from dataproxy.ledger.notes import NoteSigner
+from dataproxy.ledger.tiles import Tiles
 from dataproxy.store.database import Database
 from dataproxy.store.dialect import insert_all
 from dataproxy.store.schema import checkpoint, log_head
@@ -38,6 +39,7 @@ class Checkpoints:
         self.signer = signer
         self.file = file
         self.lock = threading.Lock()
+        self.tiles = Tiles(file.parent / "tiles")
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with self.lock:
             self._add_missing()
@@ -54,6 +56,10 @@ class Checkpoints:
                 ]
                 insert_all(connection, checkpoint, [msgspec.structs.asdict(line) for line in lines])
             self._append(lines)
+        if lines:
+            with self._database.read() as connection:
+                for line in lines:  # now, so that no proof has to read a whole log later
+                    self.tiles.roots(connection, line.tenant, line.size)
         return len(lines)
 
     def take_in(self) -> None:

@@ -80,6 +80,10 @@ class Tree:
         end = self.size if size is None else size
         return self._range(0, end) if end else EMPTY_ROOT
 
+    def part(self, start: int, end: int) -> bytes:
+        """The root of leaves ``start`` to ``end``, where those are a subtree of it."""
+        return self._range(start, end)
+
     def inclusion(self, index: int, size: int) -> list[bytes]:
         """The path from leaf ``index`` to the root of the first ``size`` leaves (section 2.1.3.1)."""
         return self._path(index, 0, size)
