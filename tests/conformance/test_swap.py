@@ -9,7 +9,7 @@ import torch
 
 from tests.conformance.answers import Answer
 from tests.conformance.conftest import Target
-from workers.inference.client import ChecksumMismatch, EngineRefused, SwapFailed, expected_checksum, swap
+from workers.inference.client import ChecksumMismatch, EngineRefused, SwapFailed, Way, expected_checksum, swap
 from workers.inference.client.buckets import make_buckets
 from workers.inference.client.checksum import load_directory
 
@@ -55,12 +55,18 @@ async def test_all_streams_in_flight_complete_across_a_swap(target: Target, othe
     await put_back(target)
 
 
-@pytest.mark.parametrize("form", ["tensors", "directory", "small buckets"])
-async def test_after_a_swap_the_engine_holds_exactly_the_version(target: Target, other_model_dir: Path, form: str) -> None:
+FORMS = [("tensors", None), ("tensors", "distributed"), ("small buckets", None), ("small buckets", "distributed"),
+         ("directory", None), ("directory", "tensors"), ("directory", "distributed")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "way"), FORMS)
+async def test_after_a_swap_in_any_way_the_engine_holds_exactly_the_version(
+    target: Target, other_model_dir: Path, form: str, way: Way | None
+) -> None:
     tensors = load_directory(other_model_dir)
     weights = other_model_dir if form == "directory" else {**tensors, "lm_head.weight": tensors["model.embed_tokens.weight"]}
-    size = 4096 if form == "small buckets" else 64 << 20
-    report = await swap(target.client, weights, following(target.version), bucket_bytes=size)
+    size = 65536 if form == "small buckets" else 64 << 20
+    report = await swap(target.client, weights, following(target.version), bucket_bytes=size, way=way)
     assert await target.client.checksum() == report.checksum == expected_checksum(other_model_dir)
     assert await target.client.weight_version() == following(target.version)
     assert (await target.client.model_info())["served_model_name"] == "tiny"
@@ -68,6 +74,14 @@ async def test_after_a_swap_the_engine_holds_exactly_the_version(target: Target,
     assert [version for version, _, _ in answer.choice().versions] == [following(target.version)]
     await put_back(target)
     assert await target.client.checksum() == expected_checksum(target.model_dir)
+
+
+async def test_bad_tensors_by_broadcast_leave_the_old_weights_serving(target: Target, other_model_dir: Path) -> None:
+    before, good = await target.client.checksum(), load_directory(other_model_dir)
+    with pytest.raises(SwapFailed) as failure:
+        await swap(target.client, too_short(good), following(target.version), expected_checksum(good), way="distributed")
+    assert failure.value.restored and await target.client.checksum() == before
+    assert await target.client.weight_version() == target.version and await target.client.ready()
 
 
 def too_short(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

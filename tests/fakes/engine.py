@@ -4,15 +4,18 @@ Use ``FakeEngine().serve()`` for a real server on a free port. It answers all fo
 generating calls by raw pieces, for tests of what engines do when they misbehave. Every generating call is kept in ``calls``.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from tests.fakes.broadcast import Groups
 from tests.fakes.dialects.call import Dialect, Refused
 from tests.fakes.dialects.chat import Chat
 from tests.fakes.dialects.completions import Completions
@@ -36,6 +39,7 @@ class FakeEngine:
     responses: Responses = field(default_factory=Responses)
     calls: list[Call] = field(default_factory=list)
     disconnects: int = 0
+    instance: str = field(default_factory=lambda: uuid4().hex)
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[str]:
@@ -87,7 +91,7 @@ def _add_information(app: FastAPI, engine: FakeEngine) -> None:
         model = engine.model
         told = {"engine": {"name": "fake", "version": "1"}, "missing_hooks": [], "num_pauses_expired": 0, "dtype": "float32"}
         told |= {"weight_version": model.weights.version, "update": model.weights.update}
-        told |= {"paused": not model.unpaused.is_set()}
+        told |= {"paused": not model.unpaused.is_set(), "instance": engine.instance}
         return told | {"num_in_flight": len(model.running), "num_aborted": model.num_aborted}
 
     @app.get("/v1/loads")
@@ -170,6 +174,30 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
     @app.post("/update_weights_from_tensor")
     async def from_tensor(request: Request) -> Response:
         return outcome(*model.weights.load_payload(await request.json(), model.may_flush))
+
+    groups = Groups()
+
+    @app.post("/init_weights_update_group")
+    async def join(request: Request) -> Response:
+        try:
+            await asyncio.to_thread(groups.join, await request.json())
+        except RuntimeError as error:
+            return outcome(False, f"Failed to initialize custom process group: {error}.")
+        return outcome(True, "Succeeded to initialize custom process group.")
+
+    @app.post("/update_weights_from_distributed")
+    async def from_broadcast(request: Request) -> Response:
+        body = await request.json()
+        try:
+            tensors = await asyncio.to_thread(groups.receive, body) if model.weights.is_open else {}
+        except RuntimeError as error:
+            return outcome(False, f"Failed to receive weights: {error}")
+        return outcome(*model.weights.load_broadcast(tensors, body, model.may_flush))
+
+    @app.post("/destroy_weights_update_group")
+    async def leave(request: Request) -> Response:
+        gone = groups.leave((await request.json())["group_name"])
+        return outcome(gone, "Succeeded to destroy custom process group." if gone else "The group to be destroyed does not exist.")
 
     @app.post("/update_weights_from_disk")
     async def from_disk(request: Request) -> Response:

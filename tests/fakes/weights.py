@@ -52,6 +52,12 @@ class Weights:
         new = {m.name: flat[m.start_idx : m.end_idx].view(m.dtype).reshape(m.shape).clone() for m in content["metadata"]}
         return self._load(new, body, may_flush)
 
+    def load_broadcast(self, tensors: Mapping[str, Any], body: Mapping[str, Any], may_flush: bool) -> Outcome:
+        """What came by `/update_weights_from_distributed`."""
+        if not self.is_open:
+            return False, f"update_weights_from_distributed {_NO_SESSION}"
+        return self._load(tensors, body, may_flush)
+
     def load_directory(self, body: Mapping[str, Any], may_flush: bool) -> Outcome:
         """A directory of safetensors as `/update_weights_from_disk` gets it."""
         from workers.inference.client.checksum import load_directory

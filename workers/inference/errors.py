@@ -5,6 +5,7 @@ InferenceError
 ├── PluginNotInstalled   SGLang would start without Headrace's plug-in
 ├── EngineUnreachable    no answer from the engine: connect, time-out, cut
 ├── EngineRefused        the engine answered a control call with an error
+├── BroadcastFailed      publisher and engine could not exchange tensors by a process group
 └── SwapFailed           new weights are not serving; the old ones are (or the engine is gone)
     └── ChecksumMismatch what the engine holds is not the version
 """
@@ -34,6 +35,10 @@ class EngineRefused(InferenceError):
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class BroadcastFailed(InferenceError):
+    """Publisher and engine could not make a process group, or one of them left it."""
 
 
 class SwapFailed(InferenceError):

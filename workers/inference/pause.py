@@ -9,6 +9,7 @@ fails, the process ends and its supervisor starts it again from a version direct
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -16,6 +17,8 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 from sglang.srt.managers.io_struct import CheckWeightsReqInput, ContinueGenerationReqInput
+
+from atdp import faults
 
 RESTORE_ACTION: Final = "headrace.restore"
 MAX_PAUSE_VARIABLE: Final = "HEADRACE_MAX_PAUSE_S"
@@ -44,6 +47,7 @@ class PauseWatchdog:
     async def around_pause(self, original: Callable[..., Any], manager: Any, request: Any) -> None:
         self._arm(manager)
         await original(manager, request)
+        faults.point("engine.after_pause")
 
     async def around_begin(self, original: Callable[..., Any], manager: Any, *args: Any) -> tuple[bool, str]:
         """Refuse an update of an engine that samples: its tokens would come from neither version."""
@@ -54,12 +58,14 @@ class PauseWatchdog:
         if success:
             self._version = version if self.update == "none" else self._version
             self.update = "begun"
+            faults.point("engine.after_begin")
         return success, message
 
     async def around_end(self, original: Callable[..., Any], manager: Any, *args: Any) -> tuple[bool, str]:
         success, message = await original(manager, *args)
         if success:
             self.update = "ended"
+            faults.point("engine.after_end")
         return success, message
 
     async def around_check(self, original: Callable[..., Any], manager: Any, request: Any, *args: Any) -> Any:
@@ -74,9 +80,11 @@ class PauseWatchdog:
         """Generation goes on, on whole weights: an open update is undone first."""
         if self.update == "begun":
             await self._restore(manager)
+        faults.point("engine.before_continue")
         await original(manager, request)
         self.update = "none"
         self._disarm()
+        faults.point("engine.after_continue")
 
     def _arm(self, manager: Any) -> None:
         if self._timer is None:
@@ -101,7 +109,10 @@ class PauseWatchdog:
             await manager.continue_generation(ContinueGenerationReqInput(torch_empty_cache=False))
 
     async def _restore(self, manager: Any) -> None:
-        success, message, *_ = await manager.check_weights(CheckWeightsReqInput(action=RESTORE_ACTION))
+        success, message = False, f"the scheduler did not answer within {self.max_pause_s:g} s"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.max_pause_s):
+                success, message, *_ = await manager.check_weights(CheckWeightsReqInput(action=RESTORE_ACTION))
         if not success:
             logger.critical("the weights cannot be restored (%s): ending, so that no mixed weights serve", message)
             os.kill(os.getpid(), signal.SIGKILL)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
+from uuid import uuid4
 
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
@@ -75,6 +76,7 @@ def _register_scheduler() -> None:
         [
             (f"{_UPDATER}.begin_weight_update", guard.around_begin),
             (f"{_UPDATER}.update_weights_from_tensor", guard.around_tensors),
+            (f"{_UPDATER}.init_weights_update_group", guard.around_join),
             (f"{_UPDATER}.check_weights", guard.around_check),
             ("sglang.srt.managers.scheduler.Scheduler.continue_generation", guard.around_continue),
         ]
@@ -107,6 +109,8 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
     from workers.inference.dialects.responses import delete
     from workers.inference.middleware import RecordMiddleware
 
+    instance = uuid4().hex
+
     async def state() -> dict[str, Any]:
         manager = http_server.get_global_state().tokenizer_manager
         return {
@@ -120,6 +124,7 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
             "num_pauses_expired": watchdog.num_expired,
             "num_aborted": recording.num_aborted,
             "continuity": continuity.counts(),
+            "instance": instance,
         }
 
     app = http_server.app

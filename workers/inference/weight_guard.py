@@ -8,10 +8,13 @@ with the action `headrace.restore`. Not owned: when to go back (`pause` and `cli
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, Final
 
 import torch
+import torch.distributed.distributed_c10d as c10d
 from sglang.srt.managers.io_struct import (
     CheckWeightsReqOutput,
     EndWeightUpdateReqInput,
@@ -20,6 +23,8 @@ from sglang.srt.managers.io_struct import (
 from sglang.srt.runtime_context import get_serving
 
 RESTORE_ACTION: Final = "headrace.restore"
+_MAX_PAUSE_VARIABLE: Final = "HEADRACE_MAX_PAUSE_S"
+_DEFAULT_MAX_PAUSE_S: Final = 30.0
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +50,18 @@ class WeightGuard:
         except Exception as error:  # noqa: BLE001  # whatever a wrong tensor raises in a model's loader
             logger.error("weights were not loaded: %s", error)
             return UpdateWeightsFromTensorReqOutput(success=False, message=f"{type(error).__name__}: {error}")
+
+    def around_join(self, original: Callable[..., Any], updater: Any, request: Any) -> Any:
+        """Join a group of the publisher's for at most half the limit of a pause, and wait no longer for any broadcast in it.
+
+        SGLang takes torch's default, half an hour, in which a publisher that died would leave this process waiting.
+        """
+        limit_s = float(os.environ.get(_MAX_PAUSE_VARIABLE, _DEFAULT_MAX_PAUSE_S)) / 2
+        default, c10d.default_pg_timeout = c10d.default_pg_timeout, timedelta(seconds=limit_s)
+        try:
+            return original(updater, request)
+        finally:
+            c10d.default_pg_timeout = default
 
     def around_check(self, original: Callable[..., Any], updater: Any, request: Any) -> Any:
         """Serve the action `headrace.restore`; everything else is SGLang's."""

@@ -7,7 +7,9 @@ version does not pay for it. Used by the trainer's publisher, by `deploy` and by
 from workers.inference.client.checksum import expected_checksum
 from workers.inference.client.http import EngineClient, EngineState
 from workers.inference.client.swap import SwapReport, swap, swap_weights
+from workers.inference.client.ways import Way
 from workers.inference.errors import (
+    BroadcastFailed,
     ChecksumMismatch,
     EngineRefused,
     EngineUnreachable,
@@ -16,6 +18,7 @@ from workers.inference.errors import (
 )
 
 __all__ = [
+    "BroadcastFailed",
     "ChecksumMismatch",
     "EngineClient",
     "EngineRefused",
@@ -24,6 +27,7 @@ __all__ = [
     "InferenceError",
     "SwapFailed",
     "SwapReport",
+    "Way",
     "expected_checksum",
     "swap",
     "swap_weights",

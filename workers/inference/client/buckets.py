@@ -29,20 +29,22 @@ class Bucket:
 
 
 def make_buckets(tensors: Mapping[str, torch.Tensor], bucket_bytes: int = BUCKET_BYTES) -> Iterator[Bucket]:
-    """Yield the tensors in order, packed into buckets of about `bucket_bytes`; a larger tensor travels alone.
+    """Yield the tensors as `in_buckets` divides them, packed. One bucket exists at a time if the caller lets go of the one before."""
+    return map(_pack, in_buckets(tensors, bucket_bytes))
 
-    One bucket exists at a time if the caller lets go of the one before.
-    """
+
+def in_buckets(tensors: Mapping[str, torch.Tensor], bucket_bytes: int = BUCKET_BYTES) -> Iterator[dict[str, torch.Tensor]]:
+    """Yield the tensors in order, divided into parts of about `bucket_bytes`; a larger tensor travels alone."""
     waiting: dict[str, torch.Tensor] = {}
     size_bytes = 0
     for name, tensor in tensors.items():
         if waiting and size_bytes + tensor.nbytes > bucket_bytes:
-            yield _pack(waiting)
+            yield waiting
             waiting, size_bytes = {}, 0
         waiting[name] = tensor
         size_bytes += tensor.nbytes
     if waiting:
-        yield _pack(waiting)
+        yield waiting
 
 
 def _pack(tensors: Mapping[str, torch.Tensor]) -> Bucket:

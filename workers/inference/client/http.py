@@ -33,6 +33,8 @@ class EngineState(msgspec.Struct, frozen=True):
     num_in_flight: int
     num_aborted: int
     num_pauses_expired: int
+    instance: str = ""
+    """Another one after each start of the engine."""
 
 
 class EngineClient:
@@ -109,6 +111,20 @@ class EngineClient:
         """Let the engine read a directory of safetensors itself."""
         body = {"model_path": str(directory), "weight_version": version, "flush_cache": True}
         await self._call("POST", "/update_weights_from_disk", body)
+
+    async def join_group(self, host: str, port: int, name: str) -> None:
+        """Let the engine join a group of two as rank 1; answers once both are in it."""
+        body = {"master_address": host, "master_port": port, "rank_offset": 1, "world_size": 2}
+        await self._call("POST", "/init_weights_update_group", {**body, "group_name": name, "backend": "gloo"})
+
+    async def update_from_broadcast(self, name: str, described: dict[str, Any], version: str | None) -> None:
+        """Let the engine receive one flattened bucket in group `name`; the last one names the version and flushes the cache."""
+        body = {**described, "group_name": name, "load_format": "flattened_bucket"}
+        body |= {"weight_version": version, "flush_cache": version is not None}
+        await self._call("POST", "/update_weights_from_distributed", body)
+
+    async def leave_group(self, name: str) -> None:
+        await self._call("POST", "/destroy_weights_update_group", {"group_name": name})
 
     async def restore(self) -> str:
         """Put back the weights that served when the update began; returns their version."""

@@ -11,19 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from atdp import faults
-from workers.inference.client.buckets import BUCKET_BYTES, Bucket, make_buckets
-from workers.inference.client.checksum import expected_checksum, without_tied_head
+from workers.inference.client.buckets import BUCKET_BYTES
+from workers.inference.client.checksum import expected_checksum
 from workers.inference.client.http import EngineClient, EngineState
+from workers.inference.client.ways import Sender, Way, Weights, make_sender
 from workers.inference.errors import ChecksumMismatch, EngineRefused, EngineUnreachable, InferenceError, SwapFailed
-
-if TYPE_CHECKING:
-    import torch
 
 logger = logging.getLogger(__name__)
 
@@ -41,47 +36,73 @@ class SwapReport:
 
 
 def swap_weights(
-    engine_url: str, weights: Mapping[str, torch.Tensor] | Path, version: str, expected: str | None = None
+    engine_url: str,
+    weights: Weights,
+    version: str,
+    expected: str | None = None,
+    way: Way | None = None,
+    host: str = "127.0.0.1",
 ) -> SwapReport:
     """`swap` for callers without an event loop."""
 
     async def run() -> SwapReport:
         async with EngineClient(engine_url) as client:
-            return await swap(client, weights, version, expected)
+            return await swap(client, weights, version, expected, way=way, host=host)
 
     return asyncio.run(run())
 
 
 async def swap(
     client: EngineClient,
-    weights: Mapping[str, torch.Tensor] | Path,
+    weights: Weights,
     version: str,
     expected: str | None = None,
     bucket_bytes: int = BUCKET_BYTES,
+    way: Way | None = None,
+    host: str = "127.0.0.1",
 ) -> SwapReport:
     """Make the engine serve `weights` (a Hugging Face state dict, or a directory with safetensors) as `version`.
 
-    `expected` is the checksum to find; computed from `weights` before the pause where the caller has none. One publisher at a
-    time is the caller's to ensure: what an earlier one left behind, paused or half updated, is undone first.
+    `expected` is the checksum to find; computed from `weights` before the pause where the caller has none. `way` None: from the
+    disk if `weights` is a directory, else through shared memory; `host` is where the engine reaches this machine, for broadcasts.
+    One publisher at a time is the caller's to ensure: what an earlier one left behind, paused or half updated, is undone first.
 
     Raises:
         EngineUnreachable: before anything was changed.
+        BroadcastFailed: likewise.
         SwapFailed: the engine serves what it served before (`restored`), or cannot be reached.
         ChecksumMismatch: likewise; the engine held something else than the version.
     """
     started = time.monotonic()
     before = await _state(client)
-    if before.paused:
+    if before.paused or before.update != "none":
         await _go_back(client, before.weight_version)
         before = await _state(client)
-    if isinstance(weights, Mapping):
-        weights = without_tied_head(weights)
     if expected is None:
         expected = expected_checksum(weights, before.dtype)
-    source = weights if isinstance(weights, Path) else _Prepared.of(weights, bucket_bytes)
+    sender = make_sender(weights, way, bucket_bytes, host)
+    try:
+        await sender.open(client)
+        paused_s, after = await _under_pause(client, sender, version, expected, before)
+    finally:
+        await sender.close(client)
+    return SwapReport(
+        version=version,
+        num_in_flight_before=before.num_in_flight,
+        num_aborted=after.num_aborted - before.num_aborted,
+        paused_s=paused_s,
+        total_s=time.monotonic() - started,
+        checksum=expected,
+    )
+
+
+async def _under_pause(
+    client: EngineClient, sender: Sender, version: str, expected: str, before: EngineState
+) -> tuple[float, EngineState]:
+    """Replace the weights and go on; seconds of the pause, and the state after it."""
     paused = time.monotonic()
     try:
-        await _replace(client, source, version, expected)
+        await _replace(client, sender, version, expected)
         faults.point("swap.before_continue")
         await client.resume()
     except InferenceError as error:
@@ -91,60 +112,29 @@ async def swap(
     except BaseException:  # cancelled or interrupted: the engine must not wait for the watchdog
         await asyncio.shield(_go_back(client, before.weight_version))
         raise
-    resumed = time.monotonic()
+    paused_s = time.monotonic() - paused
+    faults.point("swap.after_continue")
     after = await _state(client)
     if after.weight_version != version:  # the watchdog was faster than we were
         raise SwapFailed(f"{version} is not serving: the engine went back to {after.weight_version}", restored=True)
-    return SwapReport(
-        version=version,
-        num_in_flight_before=before.num_in_flight,
-        num_aborted=after.num_aborted - before.num_aborted,
-        paused_s=resumed - paused,
-        total_s=time.monotonic() - started,
-        checksum=expected,
-    )
+    return paused_s, after
 
 
-@dataclass(slots=True)
-class _Prepared:
-    """Buckets of which the first is packed already: the imports and the shared memory it takes cost no pause."""
-
-    first: Bucket | None
-    rest: Iterator[Bucket]
-
-    @staticmethod
-    def of(weights: Mapping[str, torch.Tensor], bucket_bytes: int) -> _Prepared:
-        buckets = make_buckets(weights, bucket_bytes)
-        return _Prepared(next(buckets, None), buckets)
-
-
-async def _replace(client: EngineClient, source: Path | _Prepared, version: str, expected: str) -> None:
+async def _replace(client: EngineClient, sender: Sender, version: str, expected: str) -> None:
     await client.pause("retract")
+    faults.point("swap.after_pause")
     await client.flush()
     await client.begin_update()
     faults.point("swap.after_begin")
-    if isinstance(source, Path):
-        await client.update_from_disk(source, version)
-        faults.point("swap.mid_tensors")
-    else:
-        await _send(client, source, version)
+    await sender.send(client, version)
     await client.end_update()
+    faults.point("swap.after_end")
     found = await client.checksum()
     if found != expected:
         raise ChecksumMismatch(f"the engine holds {found}, the version is {expected}", restored=False)
     serving = await client.weight_version()
     if serving != version:
         raise SwapFailed(f"the engine says that it holds {serving}", restored=False)
-
-
-async def _send(client: EngineClient, prepared: _Prepared, version: str) -> None:
-    """All buckets; the last one carries the version, so that a half-sent update never bears its name."""
-    bucket, prepared.first = prepared.first, None
-    while bucket is not None:
-        following = next(prepared.rest, None)
-        await client.update_from_tensors(bucket.payload, version if following is None else None)
-        faults.point("swap.mid_tensors")
-        bucket = following
 
 
 async def _go_back(client: EngineClient, old_version: str) -> bool:
