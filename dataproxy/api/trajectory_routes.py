@@ -50,7 +50,7 @@ def page_of_trajectories(
         raise Refused(f"a text to look for has at most {_MOST_TEXT} characters")
     tenant = scope(caller)
     with services.database.read() as connection:
-        page = list_trajectories(connection, tenant, query, _session_names(services, tenant, query.session), after, limit)
+        page = list_trajectories(connection, tenant, query, session_names(services, tenant, query.session), after, limit)
     owners = {row.tenant for row in page.rows} or {caller.tenant}
     asked = msgspec.json.encode(query).decode()
     put_on_record(services, caller, owners, "trajectories", "" if asked == "{}" else asked, purpose)
@@ -72,7 +72,7 @@ def page_of_quarantine(services: Services, caller: KeyInfo, after: str, limit: i
     return QuarantinePage(rows, rows[-1].event_id if len(rows) == limit else None)
 
 
-def _session_names(services: Services, tenant: str | None, session: str | None) -> tuple[str, ...]:
+def session_names(services: Services, tenant: str | None, session: str | None) -> tuple[str, ...]:
     """A session by its id, or by the name that its agent gave it."""
     if session is None:
         return ()

@@ -7,15 +7,35 @@ from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from atdp.errors import AtdpError
-from dataproxy.console import governance_pages, learning_pages, live_pages, signing, trajectory_pages, verify_pages
+from dataproxy.console import (
+    governance_pages,
+    learning_pages,
+    list_exports,
+    live_pages,
+    signing,
+    trajectory_pages,
+    verify_pages,
+    view_pages,
+)
 from dataproxy.console.audits import Audits
 from dataproxy.console.rendering import ASSETS, render
 from dataproxy.console.seat import Guarded, NotSeated, Seat, cookie_name, sittings_of
 from dataproxy.console.sittings import Sittings, Throttle
+from dataproxy.console.words import REASONS, TERMS
 from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
 
+_PAGES = (
+    signing,
+    trajectory_pages,
+    view_pages,
+    list_exports,
+    governance_pages,
+    verify_pages,
+    learning_pages,
+    live_pages,
+)
 _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 400, AtdpError: 400, RedactionFailed: 400}
 
 
@@ -30,7 +50,8 @@ def create_console(services: Services) -> FastAPI:
     app.add_middleware(Guarded)
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     app.add_api_route("/", _home, methods=["GET"])
-    for pages in (signing, trajectory_pages, governance_pages, verify_pages, learning_pages, live_pages):
+    app.add_api_route("/terms", _terms, methods=["GET"])
+    for pages in _PAGES:
         app.include_router(pages.router)
     app.add_exception_handler(NotSeated, _sign_in)
     for kind in (*_STATUS, HTTPException, RequestValidationError):
@@ -40,6 +61,10 @@ def create_console(services: Services) -> FastAPI:
 
 async def _home(seat: Seat) -> Response:
     return RedirectResponse("/console/learning" if seat.caller.role == "trainer" else "/console/trajectories", 303)
+
+
+async def _terms(request: Request, seat: Seat) -> Response:
+    return render(request, "terms.html", seat, terms=TERMS, reasons=REASONS)
 
 
 async def _sign_in(request: Request, _: Exception) -> Response:

@@ -16,6 +16,13 @@ MOST_MESSAGES = 60
 """New messages shown of one turn: the last ones."""
 
 
+_LABELS = (
+    *(("worker", "worker"), ("lane", "lane"), ("release", "release"), ("dialect", "dialect"), ("redaction", "redaction")),
+    *(("harness", "harness"), ("engine", "engine")),
+)
+"""Of an event's metadata, under which title."""
+
+
 @dataclass(slots=True, frozen=True)
 class Part:
     """A piece of a message: ``sort`` is text, reasoning, call, result or other; ``title`` a tool's name or a kind."""
@@ -184,7 +191,7 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
     if names := sorted({str(span[0]) for choice in m.get("versions") or [] for span in choice}):
         yield "policy version", ", ".join(names)
     latency = m.get("latency_us") or {}
-    for name, title in (("first_byte", "first byte"), ("total", "total")):
+    for name, title in (("queue", "queue"), ("first_byte", "first byte"), ("total", "total")):
         if isinstance(latency.get(name), int):
             yield title, f"{latency[name] / 1000:,.0f} ms"
     usage = m.get("usage") or {}
@@ -197,6 +204,6 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
         yield "delivery", str(y["delivery"])
     if reasons := [str(reason) for reason in y.get("finish_reasons", []) if reason]:
         yield "ended by", ", ".join(reasons)
-    for name, title in (("worker", "worker"), ("dialect", "dialect"), ("redaction", "redaction"), ("harness", "harness")):
+    for name, title in _LABELS:
         if m.get(name):
             yield title, str(m[name])

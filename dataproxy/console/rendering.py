@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from dataproxy.console.plain import one_line
 from dataproxy.console.sittings import Sitting
+from dataproxy.console.words import place, reason
 
 _HERE = Path(__file__).parent
 ASSETS = _HERE / "assets"
@@ -55,7 +56,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"when": when, "number": number, "size": size, "line": one_line, "query": _query}
+    made.filters |= {
+        "when": when,
+        "number": number,
+        "size": size,
+        "line": one_line,
+        "query": _query,
+        "because": reason,
+        "place": place,
+    }
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(ASSETS.iterdir()))
     made.globals["release"] = hashlib.sha256("".join(digests).encode()).hexdigest()[:12]
     return made

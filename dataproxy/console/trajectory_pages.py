@@ -9,16 +9,20 @@ from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories
 from dataproxy.console.conversation import Reader
-from dataproxy.console.filters import NAMES, asked, query_of
+from dataproxy.console.filters import NAMES, asked, fields_of, query_of
 from dataproxy.console.plain import Budget, plain
 from dataproxy.console.proof import proof_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.console.tokens import strip
 from dataproxy.errors import NotFound
+from dataproxy.lease.explain import explain
+from dataproxy.lease.windows import Now
 from dataproxy.store.review import Review, review_of
+from dataproxy.store.rewards import as_reward
 from dataproxy.store.schema import event, redaction_count, trajectory
 from dataproxy.store.segments import token_records
+from dataproxy.store.views import list_views
 
 router = APIRouter()
 _ROWS, _TURNS = 50, 40
@@ -27,6 +31,21 @@ _REASONS = (
     "unknown_version", "altered", "secret_in_answer", "dropped_kind", "external_model",
 )  # fmt: skip
 """Offered by the form beside whatever is typed."""
+_MORE = (
+    "session",
+    "since",
+    "until",
+    "model",
+    "version",
+    "release",
+    "tool",
+    "error",
+    "outcome",
+    "eligible",
+    "min_reward",
+    "max_reward",
+)
+"""Fields that the form folds away until they say something."""
 Start = Annotated[int, Query(ge=0, le=1 << 31)]
 
 
@@ -41,8 +60,10 @@ def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "
         if (tenant := scope(seat.caller)) is not None:
             counted = counted.where(redaction_count.c.tenant == tenant)
         kinds = list(connection.execute(counted).scalars())
+        views = [(view, fields_of(view.query)) for view in list_views(connection, seat.caller.tenant)]
     form = {name: fields.get(name, "") for name in NAMES}
     shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
+    shown |= {"views": views, "more": any(form[name] for name in _MORE)}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
 
@@ -54,12 +75,14 @@ def get_one(
     require(seat.caller, "reviewer")
     with services.database.read() as connection:
         review = review_of(connection, _owner(seat, tenant), trajectory_id, start, _TURNS)
+        now = Now(services.now_us(), services.settle_s)
+        rewards = [as_reward(row) for row in review.rewards if row.value is not None]
+        place = explain(connection, now, review.trajectory.tenant, trajectory_id, rewards).place
     put_on_record(services, seat.caller, [review.trajectory.tenant], "trajectory", trajectory_id, seat.purpose)
     reader = Reader(Budget())
     turns = [reader.turn(item) for item in review.events]
-    return render(
-        request, "trajectory.html", seat, review=review, row=review.trajectory, turns=turns, rewards=_rewards(review), start=start
-    )
+    shown: dict[str, Any] = {"review": review, "row": review.trajectory, "turns": turns, "start": start, "place": place}
+    return render(request, "trajectory.html", seat, **shown, rewards=_rewards(review), numbers={t.event_id: t.seq for t in turns})
 
 
 @router.get("/events/{event_id}/tokens")

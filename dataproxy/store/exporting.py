@@ -1,6 +1,6 @@
 """Reading much, page by page, so that an export needs memory for one page or one trajectory, however large the store is."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,6 +89,19 @@ def exported_trajectories(database: Database, scope: Scope, wanted: ExportFilter
         if len(rows) < _PAGE:
             return
         after = (rows[-1].started_us, rows[-1].trajectory_id)
+
+
+def exported_named(
+    database: Database, scope: Scope, names: Iterable[tuple[str, str]], tokens: bool = True
+) -> Iterator[ExportedTrajectory]:
+    """The trajectories of ``names`` (tenant, id), in their order, each on its own snapshot; those that are gone are passed over."""
+    for tenant, trajectory_id in names:
+        with database.read(scope) as connection:
+            where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id == trajectory_id)
+            row = connection.execute(select(trajectory).where(*where)).first()
+            found = _whole(connection, ExportFilter(tenant, tokens=tokens), row) if row is not None else None
+        if found is not None:
+            yield found
 
 
 def _whole(connection: Connection, wanted: ExportFilter, row: Any) -> ExportedTrajectory:

@@ -143,6 +143,13 @@ def _publish(proxy: Proxy, name: str) -> None:
                 metrics=metrics,
             )  # type: ignore[arg-type]
             register_version(connection, version, "internal", NOW_US + i * _MINUTE_US)
-        used = {"tenant": "acme", "trajectory_id": name, "version": version_name(4), "lease_id": "lease-1", "used_us": NOW_US}
+        used = {
+            "tenant": "acme",
+            "trajectory_id": name,
+            "version": version_name(4),
+            "lease_id": "lease-1",
+            "used_us": NOW_US,
+            "vaulted": False,
+        }
         connection.execute(training_use.insert().values(used))
         append_rows(connection, training_use, [used])
