@@ -1,6 +1,7 @@
 """Exchanges as a gateway journals them, for measuring the drain: short support talks, and an agent that works with tools.
 
-Seeded, invented, with an e-mail address and a phone number in each conversation. Ids are those of a made-up vocabulary of words.
+Seeded, invented, with an e-mail address and a phone number in each conversation. Prompts are rendered in the ChatML form, as those of
+SmolLM2 and Qwen are; ids are those of a made-up vocabulary of words.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ Exchange = tuple[RequestHalf, ResponseHalf]
 _TEXT = "the order arrived late and one part is missing please send a new one or refund what I paid thank you for your help"
 _WORDS = _TEXT.split(" ")
 _SYSTEM = "You sort support tickets. Answer with one JSON object that names the queue: billing, shipping or other."
-_STOP = "<|im_end|>"
+_START, _STOP = "<|im_start|>", "<|im_end|>"
 _SPACED = [f"{space}{word}".encode() for word in sorted({*_WORDS, *_SYSTEM.split(" ")}) for space in ("", " ")]
-_TABLE = [*(bytes([i]) for i in range(256)), *_SPACED, _STOP.encode()]
+_TABLE = [*(bytes([i]) for i in range(256)), *_SPACED, _START.encode(), _STOP.encode()]
 _IDS = {entry: index for index, entry in enumerate(_TABLE)}
 TOKENS = TokenBytes(_TABLE, "bench")
 MASK_ID = 16
@@ -87,9 +88,10 @@ def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] |
     event_id, now = new_event_id(), time.time_ns() // 1000
     output = [*ids_of(answer), _IDS[_STOP.encode()]]
     rendered = "".join(
-        f"{m['role']}: {m['content']} {''.join(c['function']['arguments'] for c in m.get('tool_calls', ()))}{_STOP}"
+        f"{_START}{m['role']}\n{m['content']}{''.join(c['function']['arguments'] for c in m.get('tool_calls', ()))}{_STOP}\n"
         for m in messages
     )
+    rendered += f"{_START}assistant\n"
     choice = {
         "index": 0,
         "output_ids": encode(output, INT32),
@@ -119,7 +121,7 @@ def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] |
 
 def ids_of(text: str) -> list[int]:
     """Words where the vocabulary has them, else bytes."""
-    pieces = re.findall(r"<\|im_end\|>| ?[A-Za-z]+|.", text, re.DOTALL)
+    pieces = re.findall(r"<\|im_(?:start|end)\|>| ?[A-Za-z]+|.", text, re.DOTALL)
     return [index for piece in pieces for index in ([_IDS[piece.encode()]] if piece.encode() in _IDS else piece.encode())]
 
 

@@ -16,6 +16,7 @@ from sqlalchemy.exc import OperationalError
 from atdp.faults import point
 from dataproxy.admit import AdmissionPolicy, Decision
 from dataproxy.assemble.place import place
+from dataproxy.client.vault_types import VaultApproval
 from dataproxy.digests import KeyedDigests, tenant_key
 from dataproxy.drain.exchange import RawExchange
 from dataproxy.drain.govern import Governed, Rules, govern
@@ -37,6 +38,8 @@ from dataproxy.store.events import insert_events, next_position, stored_events
 from dataproxy.store.known import known_exchanges
 from dataproxy.store.offsets import forget_offsets, read_offsets, write_offsets
 from dataproxy.store.pending import expire_pending, settle_pending
+from dataproxy.vault.approvals import ApprovalBook
+from dataproxy.vault.seal import ToSeal, VaultWriter
 
 logger = logging.getLogger(__name__)
 _IDLE_S = 0.05
@@ -86,6 +89,7 @@ class Drain:
         self._pending_us = int(pending_days * 86400e6)
         self._swept_us = 0
         self._now_us = now_us
+        self._vault = VaultWriter(keys.files, now_us)
         self._digests: dict[str, KeyedDigests] = {}
         self._written: dict[str, int] = {}
         self._reprocessing = threading.Lock()
@@ -188,11 +192,11 @@ class Drain:
         if not batch:
             return [], []
         with self._database.read() as connection:
-            consents = ConsentBook.read(connection)
+            consents, approvals = ConsentBook.read(connection), ApprovalBook.read(connection)
         governed, quarantined = [], []
         for raw in batch:
             try:
-                governed.append(govern(raw, self._rules(raw.request.tenant, consents)))
+                governed.append(govern(raw, self._rules(raw.request.tenant, consents, approvals)))
                 continue
             except RedactionFailed as error:
                 reason = f"redaction_{error.reason}"
@@ -204,7 +208,7 @@ class Drain:
             quarantined.append(quarantine_row(raw, reason, self._keys.public, self._now_us()))
         return governed, quarantined
 
-    def _rules(self, tenant: str, consents: ConsentBook) -> Rules:
+    def _rules(self, tenant: str, consents: ConsentBook, approvals: ApprovalBook) -> Rules:
         if tenant not in self._digests:
             self._digests[tenant] = KeyedDigests(tenant_key(self._keys.secret, tenant))
         redactor = self._redactors.of(tenant)
@@ -212,7 +216,10 @@ class Drain:
         def may_train(agent: str, session_id: str) -> bool:
             return consents.may_train(tenant, agent, session_id)
 
-        return Rules(self._digests[tenant], redactor, self._policy, self._tokenizer, may_train)
+        def approval_of(agent: str) -> VaultApproval | None:
+            return approvals.of(tenant, agent)
+
+        return Rules(self._digests[tenant], redactor, self._policy, self._tokenizer, may_train, approval_of)
 
     def _store(
         self, governed: list[Governed], quarantined: list[dict[str, Any]], offsets: dict[str, int], fresh: list[RawExchange]
@@ -223,19 +230,27 @@ class Drain:
             governed = [_as_retry(item, attempts.get(item.call.event_id)) for item in governed]
             index = ConversationIndex(connection, position)
             index.prefetch([item.call for item in governed])
-            placed = []
+            placed, kept = [], []
             for item in governed:
                 digests = self._digests[item.call.tenant]
                 where = None if item.stands_alone else place(index, digests, item.call, self._session_idle_us)
                 placed.append(Brought(item.event, where, item.tool_results, digests))
+                if item.raw and where is not None:
+                    kept.append(_to_seal(item, where.trajectory_id))
             insert_events(connection, with_tool_calls(connection, placed), position)
             index.flush()
+            self._vault.seal(connection, kept)
             insert_quarantined(connection, quarantined)
             settle_pending(connection, [(item.call.tenant, item.call.event_id) for item in governed])
             add_usage(connection, fresh)
             add_spend(connection, fresh)
             write_offsets(connection, offsets)
             point("dataproxy.mid_drain")
+
+
+def _to_seal(item: Governed, trajectory_id: str) -> ToSeal:
+    tokens = {choice: raw for choice, raw in item.raw.items() if item.event.decisions[choice].eligible}
+    return ToSeal(item.call.tenant, trajectory_id, item.call.event_id, tokens, item.approval)
 
 
 def _as_retry(item: Governed, attempt: tuple[str, bool] | None) -> Governed:

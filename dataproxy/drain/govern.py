@@ -4,7 +4,7 @@ Whatever cannot be done for certain raises, and the exchange goes to the quarant
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from atdp.arrays import FLOAT32, INT32
 from atdp.events import TokenRecord
 from dataproxy.admit import AdmissionPolicy, Decision, Sample, decide
 from dataproxy.assemble.calls import NewCall
+from dataproxy.client.vault_types import VaultApproval
+from dataproxy.client.vaulted import RawTokens
 from dataproxy.digests import KeyedDigests, named_session
 from dataproxy.drain.exchange import ParsedExchange, RawExchange, parse
 from dataproxy.drain.identity import Identity, identify
-from dataproxy.drain.normalise import normalise
+from dataproxy.drain.normalise import NOT_KEPT, normalise
 from dataproxy.drain.redaction import Redactor
 from dataproxy.errors import Unprocessable
 from dataproxy.ingest.mcp import DIALECT as MCP
@@ -32,7 +34,7 @@ SECRET_KINDS = frozenset(("API_KEY", "CONNECTION_STRING", "JWT", "PRIVATE_KEY", 
 class Rules:
     """What governs a tenant's exchanges. ``may_train`` answers for an agent and session ("": not named, or any).
 
-    ``tokenizer`` is the engine's fingerprint.
+    ``tokenizer`` is the engine's fingerprint; ``approval_of`` gives what lets an agent's raw tokens be kept.
     """
 
     digests: KeyedDigests
@@ -40,6 +42,7 @@ class Rules:
     policy: AdmissionPolicy
     tokenizer: str
     may_train: Callable[[str, str], bool]
+    approval_of: Callable[[str], VaultApproval | None] = lambda agent: None
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,6 +50,7 @@ class Governed:
     """An exchange that may be stored, and what placing it needs.
 
     ``is_retry``: look for an earlier event with its request digest. ``stands_alone``: it belongs to no conversation.
+    ``raw``: the tokens of its eligible choices that go into the vault, under ``approval`` (its id, and days).
     """
 
     event: StoredEvent
@@ -54,6 +58,8 @@ class Governed:
     is_retry: bool
     tool_results: list[ToolResult]
     stands_alone: bool = False
+    raw: dict[int, RawTokens] = field(default_factory=dict)
+    approval: tuple[str, float] = ("", 0.0)
 
 
 def govern(raw: RawExchange, rules: Rules) -> Governed:
@@ -73,11 +79,24 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
     event = normalise(parsed, redacted, identity, rules.digests)
     tokens = _tokens(parsed, redacted, identity, rules.tokenizer)
     consent = rules.may_train(raw.request.agent, _session_of(parsed, redacted, rules.digests))
-    decisions = _decisions(parsed, tokens, redacted, consent, rules)
+    approval = rules.approval_of(raw.request.agent)
+    decisions = _decisions(parsed, tokens, redacted, consent, rules, approval is not None)
     event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
     messages = redacted.request.get("messages") if isinstance(redacted.request, dict) else None
     brought = tool_results(parsed, messages, event, rules.digests)
-    return Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry, brought)
+    governed = Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry, brought)
+    return governed if approval is None else _to_keep(governed, parsed, approval)
+
+
+def _to_keep(governed: Governed, parsed: ParsedExchange, approval: VaultApproval) -> Governed:
+    """With the raw tokens of what may train."""
+    eligible = {choice for choice, decision in governed.event.decisions.items() if decision.eligible}
+    raw = {
+        sampled.choice: RawTokens.of(sampled.prompt_ids, sampled.output_ids, sampled.logprobs)
+        for sampled in parsed.tokens
+        if sampled.choice in eligible
+    }
+    return replace(governed, raw=raw, approval=(approval.approval_id, approval.days))
 
 
 def _govern_mcp(raw: RawExchange, rules: Rules) -> Governed:
@@ -92,7 +111,8 @@ def _for_redaction(parsed: ParsedExchange) -> Exchange:
     strings = {"session_id": raw.session_id, "path": raw.path, "model": raw.model, "error": response.error if response else ""}
     strings |= {f"header.{name}": value for name, value in raw.headers.items()}
     prompt = parsed.tokens[0].prompt_ids if parsed.tokens else None
-    return Exchange(parsed.request, parsed.answer, prompt, [tokens.output_ids for tokens in parsed.tokens], strings)
+    answer = {name: value for name, value in parsed.answer.items() if name not in NOT_KEPT}
+    return Exchange(parsed.request, answer, prompt, [tokens.output_ids for tokens in parsed.tokens], strings)
 
 
 def _tokens(parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, tokenizer: str) -> list[Tokens]:
@@ -136,7 +156,7 @@ def _session_of(parsed: ParsedExchange, redacted: RedactedExchange, digests: Key
 
 
 def _decisions(
-    parsed: ParsedExchange, tokens: list[Tokens], redacted: RedactedExchange, consent: bool, rules: Rules
+    parsed: ParsedExchange, tokens: list[Tokens], redacted: RedactedExchange, consent: bool, rules: Rules, vaulted: bool
 ) -> dict[int, Decision]:
     status = parsed.raw.response.status if parsed.raw.response else 0
     by_choice = {item.record.choice: item for item in tokens}
@@ -153,6 +173,7 @@ def _decisions(
             num_tokens=len(sampled.prompt_ids) + len(sampled.output_ids),
             secret=_secret_in_answer(redacted),
             dropped=redacted.never_trains,
+            vaulted=vaulted,
         )
         decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery)
     external = parsed.record is not None and parsed.record.external
@@ -183,4 +204,5 @@ def _call(
         num_eligible=sum(decision.eligible for decision in decisions.values()),
         last_version=versions[0] if versions else -1,
         newest_version=max((int(sampled.versions.max(initial=-1)) for sampled in parsed.tokens), default=-1),
+        lane=response.lane if response and response.worker else "",
     )

@@ -18,7 +18,9 @@ from dataproxy.store.events import Content, StoredEvent
 
 _REASONING = ("reasoning_content", "reasoning")
 _HIDDEN = frozenset((*_REASONING, "sealed_reasoning"))
-_OWN_PLACE = frozenset(("choices", "usage", "id", "model", "created", "object", "error", "text"))
+NOT_KEPT = frozenset(("id", "model", "created", "object"))
+"""Parts of an answer that no event holds: the call says the same. They need no redaction."""
+_OWN_PLACE = NOT_KEPT | {"choices", "usage", "error", "text"}
 
 
 class _Contents:
@@ -62,6 +64,7 @@ def normalise(parsed: ParsedExchange, redacted: RedactedExchange, identity: Iden
         event_id=raw.event_id,
         tenant=raw.tenant,
         agent=raw.agent,
+        lane=response.lane if response else "stable",
         subject=identity.subject,
         kind="model_call",
         started_at=raw.started_us,

@@ -61,12 +61,17 @@ class Detector:
         """
         self._key = hashlib.blake2b(key).digest()
         self._chunk_size = chunk_size
+        self._uncut = chunk_size // 8
         self._recognizer = PatternRecognizer((*RULES, *compile_rules(policy.rules)), MOST_VALUES)
         registry = RecognizerRegistry(recognizers=[self._recognizer], supported_languages=[_LANGUAGE])
         engine = NoOpNlpEngine(models=[{"lang_code": _LANGUAGE, "model_name": "none"}])
         self._analyzer = AnalyzerEngine(
             registry=registry, nlp_engine=engine, supported_languages=[_LANGUAGE], context_aware_enhancer=_NoContext()
         )
+        self._one_kind = self._recognizer.supported_entities[:1]
+        self._no_artifacts = engine.process_text("", _LANGUAGE)
+        scopes: tuple[Scope, ...] = ("all", "within lines", "spanning")
+        self._scopes = {scope: self._keyed(f"{VERSION}\0{scope}\0".encode()) for scope in scopes}
         self._shortest = 1 if policy.rules else _SHORTEST
         self._allowed = Allowed(policy, self.digest)
         self._names = SpacyNames(frozenset(policy.names)) if policy.names else None
@@ -81,6 +86,8 @@ class Detector:
         """
         if len(text) < self._shortest:
             return ()
+        if len(text) <= self._uncut:
+            return self._remembered(text, context, "all", deadline)[0]
         found: list[Detection] = []
         spans_lines = False
         for start, end in chunks(text, self._chunk_size):
@@ -112,12 +119,16 @@ class Detector:
 
     def digest(self, data: bytes) -> bytes:
         """16 bytes of blake2b under the tenant's key."""
-        return hashlib.blake2b(data, digest_size=16, key=self._key).digest()
+        return self._keyed(data).digest()
+
+    def _keyed(self, data: bytes) -> "hashlib.blake2b":
+        return hashlib.blake2b(data, digest_size=16, key=self._key)
 
     def _remembered(self, text: str, context: str, scope: Scope, deadline: float) -> tuple[tuple[Detection, ...], bool]:
         """The values in a text or a piece of one, and whether a value may begin there that goes on in the next piece."""
-        digest = self.digest(f"{VERSION}\0{scope}\0{len(context)}\0{context}{text}".encode("utf-8", "surrogatepass"))
-        known = self._chunks.get(digest)
+        state = self._scopes[scope].copy()
+        state.update(f"{len(context)}\0{context}{text}".encode("utf-8", "surrogatepass"))
+        known = self._chunks.get(digest := state.digest())
         if known is None:
             spans_lines = self._recognizer.read(text, context, scope)
             known = self._analyzed(text, deadline), spans_lines
@@ -125,13 +136,15 @@ class Detector:
         return known
 
     def _analyzed(self, text: str, deadline: float) -> tuple[Detection, ...]:
-        """The values in the text that the recognizer has just read; presidio is asked only where a rule can match."""
-        if not self._recognizer.readings:
+        """The values in the text that the recognizer has just read; presidio is asked only where a rule matched."""
+        recognizer = self._recognizer
+        if not recognizer.readings or not (recognizer.search(deadline) or recognizer.overflowed):
             return ()
-        self._recognizer.deadline = deadline
-        results = self._analyzer.analyze(text, language=_LANGUAGE)
-        found = merge(self._detection(result) for result in results if not self._may_stay(text, result))
-        return (self._rest(0, len(text)),) if self._recognizer.overflowed else found
+        if recognizer.overflowed:
+            return (self._rest(0, len(text)),)
+        # One recognizer finds every kind: asked for one of them, presidio need not gather all; without a model it needs no text.
+        results = self._analyzer.analyze(text, _LANGUAGE, entities=self._one_kind, nlp_artifacts=self._no_artifacts)
+        return merge(self._detection(result) for result in results if not self._may_stay(text, result))
 
     def _name_digest(self, name: str) -> bytes:
         return self.digest(b"name\0" + name.casefold().encode("utf-8", "surrogatepass"))
@@ -151,7 +164,10 @@ class Detector:
 def merge(detections: Iterable[Detection]) -> tuple[Detection, ...]:
     """``detections`` in order; those that overlap become one over their union, named by the highest rank, then the longest."""
     merged: list[Detection] = []
-    for new in sorted(detections, key=lambda d: (d.start, -d.end)):
+    found = list(detections)
+    if len(found) < 2:
+        return tuple(found)
+    for new in sorted(found, key=lambda d: (d.start, -d.end)):
         if not merged or new.start >= merged[-1].end:
             merged.append(new)
             continue

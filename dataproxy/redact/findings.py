@@ -24,6 +24,8 @@ _RENDERED_RESPONSE = re.compile(r"/response/(?:.*/)?(?:content|text|reasoning_co
 """Texts that every template and parser carries over. Tools, names and earlier reasoning may be left out of a prompt: what is
 found there is masked in the tokens if it is there, and not missed if it is not."""
 
+_RENDERED_ENDS = ("/content", "/text", "/reasoning_content", "/reasoning", "/arguments")
+"""What every pointer that `_RENDERED_RESPONSE` matches ends with: most others are passed over without it."""
 _LEAST_PIECE = 4
 
 
@@ -89,7 +91,7 @@ class Findings:
     def _search_end(self, response: Unit) -> None:
         """Add the beginnings of values with which a text of the answer breaks off."""
         for n, leaf in enumerate(response.open() if self._values is not None else ()):
-            if self._values is not None and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
+            if self._values is not None and leaf.pointer.endswith(_RENDERED_ENDS) and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
                 for detection in self._values.cut_off_in(leaf.text):
                     response.add(n, detection)
 
@@ -100,16 +102,16 @@ class Findings:
             RedactionFailed: one is not: it may lie there in a form that nobody looked for.
         """
         prompt_known, output_known = self._exchange.prompt_ids is not None, bool(self._exchange.output_ids)
-        in_prompt = {d.canonical for s in self._streams for d, start, _ in s.found if start < s.tokens.border}
-        in_either = {d.canonical for s in self._streams for d, _, _ in s.found}
+        found_in = [(d.canonical, start < s.tokens.border) for s in self._streams for d, start, _ in s.found]
+        in_prompt, in_either = {canonical for canonical, in_it in found_in if in_it}, {canonical for canonical, _ in found_in}
         for unit in self._units:
             for n, found in unit.found.items():
-                leaf = unit.open()[n]
-                if leaf.form == "key":
+                pointer, _, _, form = unit.open()[n]
+                if form == "key":
                     continue
-                if prompt_known and _RENDERED_REQUEST.fullmatch(leaf.pointer):
+                if prompt_known and _RENDERED_REQUEST.fullmatch(pointer):
                     _require(found, in_prompt)
-                elif output_known and _RENDERED_RESPONSE.fullmatch(leaf.pointer):
+                elif output_known and pointer.endswith(_RENDERED_ENDS) and _RENDERED_RESPONSE.fullmatch(pointer):
                     _require(found, in_either)
 
     def apply(self, mask_id: int, version: str, dropped: frozenset[str]) -> RedactedExchange:
@@ -120,13 +122,14 @@ class Findings:
         """
         surrogates = Surrogates()
         rebuilt = {}
-        for unit in self._units:
-            unit.found = {n: list(merge(found)) for n, found in sorted(unit.found.items())}
         spans: list[Span] = []
         for unit in self._units:
-            names = [surrogates.name(detection) for detections in unit.found.values() for detection in detections]
-            rebuilt[id(unit)] = self._rebuilt(unit, surrogates, names)
-            spans += rebuilt[id(unit)][1]
+            names: list[str] = []
+            if unit.found:
+                unit.found = {n: list(merge(found)) for n, found in sorted(unit.found.items())}
+                names = [surrogates.name(detection) for detections in unit.found.values() for detection in detections]
+            rebuilt[id(unit)] = made = self._rebuilt(unit, surrogates, names)
+            spans += made[1]
         prompt_altered, output_altered = self._flags()
         self._check_tokens_gone(prompt_altered, output_altered)
         prompt_ids, output_ids = self._exchange.prompt_ids, self._exchange.output_ids
@@ -158,7 +161,7 @@ class Findings:
 
     def _raw_values(self) -> Iterator[tuple[str, Detection]]:
         for unit in self._units:
-            for n, detections in unit.found.items():
+            for n, detections in unit.found.items() if unit.found else ():
                 text = unit.open()[n].text
                 for found in merge(detections) if len(detections) > 1 else detections:
                     yield text[found.start : found.end], found
@@ -202,7 +205,7 @@ class Findings:
         num_prompt = 0 if self._exchange.prompt_ids is None else len(self._exchange.prompt_ids)
         prompt, outputs = np.zeros(num_prompt, np.uint8), []
         for stream in self._streams:
-            flags = stream.tokens.flags((start, end) for _, start, end in stream.found)
+            flags = stream.tokens.flags([(start, end) for _, start, end in stream.found])
             prompt |= flags[:num_prompt]
             outputs.append(flags[num_prompt:])
         return prompt, outputs[: len(self._exchange.output_ids)]
@@ -253,7 +256,7 @@ class Findings:
 
 
 def _require(found: list[Detection], located: set[bytes]) -> None:
-    if any(detection.canonical not in located for detection in merge(found)):
+    if not located.issuperset([detection.canonical for detection in merge(found)]):
         raise RedactionFailed("unlocated", "a value of the text is not in the tokens")
 
 

@@ -65,8 +65,10 @@ def _gather(value: Json, pointer: str, context: str, found: list[Leaf]) -> None:
         found.append(Leaf(pointer, value, context))
     elif isinstance(value, dict):
         for key, item in value.items():
-            path = f"{pointer}/{key}" if key in WORDS else f"{pointer}/{_escaped(key)}"
-            if key not in WORDS:
+            if key in WORDS:
+                path = f"{pointer}/{key}"
+            else:
+                path = f"{pointer}/{_escaped(key)}"
                 found.append(Leaf(path, key, "", "key"))
             if isinstance(item, str):
                 found.append(Leaf(path, item, key))

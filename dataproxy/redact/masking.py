@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dataproxy.redact.exchange import Detection, Flags, Ids
 from dataproxy.redact.tokens import TokenBytes
 
-_GAP = 0xFF
+_GAP = b"\xff"
 """A byte that UTF-8 never has; it stands for masked tokens when a stream is checked for what is left."""
 
 
@@ -47,20 +47,26 @@ class TokenStream:
 
     def flags(self, spans: Iterable[tuple[int, int]]) -> Flags:
         """[L] uint8: 1 for every token that shares a byte with one of ``spans``."""
-        places = np.array(list(spans), np.int64).reshape(-1, 2)
-        if not len(places):
-            return np.zeros(len(self.ids), np.uint8)
-        first = np.searchsorted(self.offsets[1:], places[:, 0], "right")
-        last = np.searchsorted(self.offsets[:-1], places[:, 1], "left")
-        steps = np.bincount(first, minlength=len(self.ids) + 1) - np.bincount(last, minlength=len(self.ids) + 1)
-        flags: Flags = (np.cumsum(steps[:-1]) > 0).astype(np.uint8)
+        flags = np.zeros(len(self.ids), np.uint8)
+        places = list(spans)
+        if not places:
+            return flags
+        begins, ends = zip(*places, strict=True)
+        first = self.offsets[1:].searchsorted(begins, "right").tolist()
+        last = self.offsets[:-1].searchsorted(ends, "left").tolist()
+        for start, end in zip(first, last, strict=True):
+            flags[start:end] = 1
         return flags
 
     def remaining(self, flags: Flags) -> bytes:
         """The bytes that can still be read once flagged tokens are overwritten; each masked byte is a gap."""
-        left = np.frombuffer(self.data, np.uint8).copy()
-        left[np.repeat(flags.astype(np.bool_), np.diff(self.offsets))] = _GAP
-        return left.tobytes()
+        padded = np.zeros(len(flags) + 2, np.int8)
+        padded[1:-1] = flags
+        edges = self.offsets[np.flatnonzero(padded[1:] != padded[:-1])].tolist()
+        left = bytearray(self.data)
+        for start, end in zip(edges[::2], edges[1::2], strict=True):
+            left[start:end] = _GAP * (end - start)
+        return bytes(left)
 
 
 def join(tokens: TokenBytes, prompt: Ids, output: Ids) -> TokenStream:
@@ -77,7 +83,7 @@ def join(tokens: TokenBytes, prompt: Ids, output: Ids) -> TokenStream:
 def overwrite(ids: Ids, flags: Flags, mask_id: int) -> Ids:
     """``ids`` [N] with ``mask_id`` wherever ``flags`` [N] is 1."""
     masked = np.array(ids, np.int32)
-    masked[flags.astype(np.bool_)] = mask_id
+    masked[flags.view(np.bool_)] = mask_id
     return masked
 
 

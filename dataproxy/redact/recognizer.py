@@ -23,17 +23,17 @@ Found: TypeAlias = tuple[int, int, int, bytes]
 
 
 class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
-    """Finds the values of its rules. A text is given to `read` first; then presidio asks `analyze` for what is in it.
+    """Finds the values of its rules. A text is given to `read`, then `search` looks; presidio asks `analyze` for what was found.
 
-    ``deadline`` is in monotonic seconds. ``overflowed``: there were more than ``most`` hits, and the search was given up.
+    ``overflowed``: there were more than ``most`` hits, and the search was given up.
     """
 
     def __init__(self, rules: tuple[Rule, ...], most: int) -> None:
         self._prefilter = Prefilter(rules)
         self._most = most
         self.readings: list[tuple[View, list[Rule]]] = []
-        self.deadline = float("inf")
         self.overflowed = False
+        self._results: list[RecognizerResult] = []
         kinds = sorted({rule.kind for rule in rules})
         super().__init__(supported_entities=kinds, name="HeadracePatterns", supported_language="en", version=VERSION)
 
@@ -53,25 +53,31 @@ class PatternRecognizer(LocalRecognizer):  # type: ignore[misc]
         return spans_lines
 
     def analyze(self, text: str, entities: list[str], nlp_artifacts: NlpArtifacts | None) -> list[RecognizerResult]:
-        """Every hit of every rule; overlaps of different rules are left in.
+        """What `search` found; overlaps of different rules are left in."""
+        return self._results
+
+    def search(self, deadline: float) -> bool:
+        """Run the rules on the text that was read; says whether there is anything. ``deadline`` is in monotonic seconds.
 
         Raises:
             RedactionFailed: the deadline passed.
         """
+        self._results = []
         found: dict[str, tuple[Rule, list[Found]]] = {}
         for view, rules in self.readings:
             left = self._most
             for rule in rules:
-                if time.monotonic() > self.deadline:
+                if time.monotonic() > deadline:
                     raise RedactionFailed("timeout")
                 hits = found.setdefault(rule.name, (rule, []))[1]
                 new = [(*view.span(hit.start, hit.end), view.layer, hit.value) for hit in islice(rule.find(view), left + 1)]
                 left -= len(new)
                 if left < 0:
                     self.overflowed = True
-                    return []
+                    return False
                 hits += new
-        return [self._result(rule, *hit) for rule, hits in found.values() for hit in _deepest(hits)]
+        self._results = [self._result(rule, *hit) for rule, hits in found.values() for hit in _deepest(hits)]
+        return bool(self._results)
 
     def _result(self, rule: Rule, start: int, end: int, _: int, value: bytes) -> RecognizerResult:
         metadata = {

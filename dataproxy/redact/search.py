@@ -21,9 +21,10 @@ class Needles:
     def __init__(self, needles: Sequence[bytes]) -> None:
         """No needle is empty."""
         self._needles = needles
-        self._alone = list(range(len(needles)))
-        self._by_head: dict[bytes, list[int]] = defaultdict(list)
+        self._alone: Sequence[int] = range(len(needles))
+        self._by_head: dict[bytes, list[int]] = {}
         if len(needles) > _FEW:
+            self._by_head = defaultdict(list)
             self._alone = [n for n, needle in enumerate(needles) if len(needle) < _HEAD]
             for n, needle in enumerate(needles):
                 if len(needle) >= _HEAD:
@@ -32,7 +33,7 @@ class Needles:
 
     def find(self, data: bytes) -> list[tuple[int, int, int]]:
         """(start, end, number of the needle) of each, in no order; occurrences of one needle do not overlap each other."""
-        found = [place for n in self._alone for place in self._find_one(data, n)]
+        found = [place for n in self._alone if self._needles[n] in data for place in self._find_one(data, n)]
         if self._table is None or len(data) < _HEAD:
             return found
         ends = [0] * len(self._needles)
@@ -47,7 +48,10 @@ class Needles:
     def occur(self, data: bytes) -> bool:
         """Whether any of them is in ``data``."""
         if self._table is None:
-            return any(needle in data for needle in self._needles)
+            for needle in self._needles:  # noqa: SIM110  a generator costs more than the search
+                if needle in data:
+                    return True
+            return False
         return bool(self.find(data))
 
     def _find_one(self, data: bytes, n: int) -> list[tuple[int, int, int]]:

@@ -25,14 +25,16 @@ class Values:
     def __init__(self, values: dict[str, Detection]) -> None:
         """``values`` are the detections by the text of each."""
         self._raw = values
-        owners = {form: found for raw, found in values.items() for form in spellings(raw)}
-        self._owners = list(owners.values())
+        self._owners = {form: found for raw, found in values.items() for form in spellings(raw)}
+        self._by_number = list(self._owners.values())
         self._any_bounded = any(found.kind in _BOUNDED for found in values.values())
-        self._needles = Needles([to_bytes(form) for form in owners])
-        self._escaped = Needles([encode_form(form) for form in owners])
+        self._needles = Needles([to_bytes(form) for form in self._owners])
+        self._escaped: Needles | None = None
 
     def is_in(self, unit: Unit) -> bool:
         """Whether one stands in a unit that nobody looked into."""
+        if self._escaped is None:
+            self._escaped = Needles([encode_form(form) for form in self._owners])
         return self._escaped.occur(unit.data)
 
     def in_leaves(self, leaves: list[Leaf]) -> Iterable[tuple[int, Detection]]:
@@ -46,11 +48,11 @@ class Values:
                 continue
             if not leaves[leaf].text.isascii():
                 first, last = (len(texts[leaf][:at].decode("utf-8", "surrogatepass")) for at in (first, last))
-            yield leaf, self._owners[n]._replace(start=first, end=last)
+            yield leaf, self._by_number[n]._replace(start=first, end=last)
 
     def in_bytes(self, data: bytes) -> list[tuple[Detection, int, int]]:
         """Every place in decoded tokens, bytes [start, end)."""
-        return [(self._owners[n], start, end) for start, end, n in self._places(data)]
+        return [(self._by_number[n], start, end) for start, end, n in self._places(data)]
 
     def cut_off_in(self, text: str) -> Iterable[Detection]:
         """The values whose beginning ends ``text``."""
@@ -76,7 +78,7 @@ class Values:
 
     def _stands(self, data: bytes, place: tuple[int, int, int]) -> bool:
         start, end, n = place
-        if self._owners[n].kind not in _BOUNDED:
+        if self._by_number[n].kind not in _BOUNDED:
             return True
         inside = data[start] in _WORD and start > 0 and data[start - 1] in _WORD
         return not inside and not (data[end - 1] in _WORD and end < len(data) and data[end] in _WORD)

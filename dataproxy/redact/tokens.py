@@ -6,6 +6,7 @@ Redaction looks at the bytes behind the exact ids; it never encodes text again.
 import hashlib
 import json
 from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -52,11 +53,15 @@ class TokenBytes:
         Raises:
             RedactionFailed: an id is not in the table.
         """
-        if len(ids) and (int(ids.min()) < 0 or int(ids.max()) >= len(self._table)):
-            raise RedactionFailed("unknown_token")
+        numbers = ids.tolist()
+        try:
+            parts = itemgetter(*numbers)(self._table) if len(numbers) > 1 else [self._table[number] for number in numbers]
+            lengths = self._lengths[np.asarray(ids, np.int32).view(np.uint32)]  # so that none below zero counts from the end
+        except IndexError:
+            raise RedactionFailed("unknown_token") from None
         offsets = np.zeros(len(ids) + 1, np.int64)
-        np.cumsum(self._lengths[ids], out=offsets[1:])
-        return b"".join(map(self._table.__getitem__, ids.tolist())), offsets
+        lengths.cumsum(out=offsets[1:])
+        return b"".join(parts), offsets
 
 
 def _table(tokenizer: dict[str, Any]) -> list[bytes]:

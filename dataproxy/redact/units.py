@@ -126,7 +126,7 @@ class UnitMemory:
         """
         if unit.data:
             unit.key = self._detector.digest(b"unit\0%b\0%b" % (unit.roots[0][2].encode() if unit.roots else b"", unit.data))
-        known = self._seen.get(unit.key)
+        known = self._seen.get(unit.key) if unit.key else None
         if known is None:
             hits = [(n, leaf, detect(leaf)) for n, leaf in enumerate(unit.open())]
             known = tuple((n, found) for n, leaf, found in hits if found or (leaf.form == "number" and _is_hidden(leaf, unit.data)))
@@ -139,21 +139,19 @@ class UnitMemory:
 
     def spread(self, unit: Unit, values: bytes, search: Callable[[Unit], None]) -> None:
         """Add to ``unit.found`` the places of the values whose digest is ``values``, by ``search`` where that is not known yet."""
-        key = self._detector.digest(b"spread\0" + values + unit.key)
-        known = self._spread.get(key) if unit.key else None
+        known = self._spread.get((values, unit.key)) if unit.key else None
         if known is None:
             search(unit)
-            known = tuple((n, merge(found)) for n, found in sorted(unit.found.items()))
+            known = tuple((n, merge(found)) for n, found in sorted(unit.found.items())) if unit.found else ()
             if unit.key:
-                self._spread.put(key, known)
+                self._spread.put((values, unit.key), known)
         if known:
             unit.open()
-        unit.found = {n: list(found) for n, found in known}
+            unit.found = {n: list(found) for n, found in known}
 
     def rebuild(self, unit: Unit, values: bytes, names: list[str], make: Callable[[Unit], Rebuilt]) -> Rebuilt:
         """The unit without its values, by ``make`` where it was not made before with the same values and surrogates."""
-        shown = "\0".join((*names, *(pointer for pointer, _, _ in unit.roots)))
-        key = self._detector.digest(b"rebuilt\0" + values + unit.key + shown.encode("utf-8", "surrogatepass"))
+        key = (values, unit.key, *names, *(pointer for pointer, _, _ in unit.roots))
         known = self._rebuilt.get(key) if unit.key else None
         if known is None:
             known = make(unit)

@@ -19,7 +19,7 @@ VALUES = [case.text for kind in KINDS for case in cases(kind, 20, seed=5)]
 PIECES = st.one_of(
     st.sampled_from(VALUES),
     st.text(alphabet=st.sampled_from("ab1２ .-+@:=/\\n%&;#x40{}\"'中é\u200b\n"), max_size=12),
-    st.sampled_from(["\n", "\\n", "phone: ", "version ", "order no ", "password=", "card ", "-----BEGIN PRIVATE KEY-----\n", " "]),
+    st.sampled_from(["\n", "\\n", ">\n", "<|im_end|>\n", "phone: ", "version ", "order no ", "password=", "card ", "-----BEGIN PRIVATE KEY-----\n", " "]),
 )
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 
@@ -38,11 +38,17 @@ def test_a_text_that_goes_on_gives_what_it_gives_to_one_who_never_saw_its_beginn
     assert warm.detect(begun + more) == WHOLE.detect(begun + more)
 
 
-@given(st.text(alphabet="a\n", max_size=60), st.integers(1, 9))
-def test_pieces_are_the_text_and_end_after_line_feeds(text: str, size: int) -> None:
+@given(st.text(alphabet="a>\n", max_size=60), st.integers(1, 20))
+def test_pieces_are_the_text_but_for_a_line_feed_between_two(text: str, size: int) -> None:
     pieces = [text[start:end] for start, end in chunks(text, size)]
-    assert "".join(pieces) == text
-    assert all(piece.endswith("\n") and len(piece) >= size for piece in pieces[:-1])
+    assert "\n".join(pieces) in (text, text.removesuffix("\n"))
+    assert all(len(piece) >= size or piece.endswith(">") for piece in pieces[:-1])
+
+
+def test_the_last_turn_of_a_prompt_is_the_same_piece_when_the_next_turn_follows() -> None:
+    turn = "<|im_start|>user\n" + "word " * 20 + "<|im_end|>"
+    pieces = [[text[start:end] for start, end in chunks(text)] for text in (turn, f"{turn}\n{turn}\n")]
+    assert pieces == [[turn], [turn, turn]]
 
 
 def test_a_key_that_goes_over_many_pieces_is_one_value() -> None:
