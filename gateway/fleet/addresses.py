@@ -18,6 +18,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Resolve = Callable[[str, int], Awaitable[list[str]]]
 
+_PORTS = {"http": 80, "https": 443}
 _RESOLVE_TIMEOUT_S = 5.0
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _NEVER = tuple(
@@ -48,7 +49,7 @@ async def checked_origin(url: str, allowed: Sequence[Network], resolve: Resolve 
     Raises:
         Refused: 400, no base URL that could be a worker's; 403, one that must not be.
     """
-    host, port = _parse(url)
+    scheme, host, port = _parse(url)
     try:
         addresses = [ip_address(text) for text in await resolve(host, port)]
     except OSError as error:
@@ -58,23 +59,24 @@ async def checked_origin(url: str, allowed: Sequence[Network], resolve: Resolve 
             message = "the worker's address is outside the ranges that this gateway may call; see worker_ranges in its settings"
             raise Refused(403, "worker_address_not_allowed", message, param="url")
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}", Origin(f"{shown}:{port}", str(_plain(addresses[0])), port)
+    plain_url = f"{scheme}://{shown}:{port}"
+    return plain_url, Origin.parse(plain_url, str(_plain(addresses[0])))
 
 
-def _parse(url: str) -> tuple[str, int]:
+def _parse(url: str) -> tuple[str, str, int]:
     try:
         parts = urlsplit(url)
         host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError as error:  # a bad port, a bad IPv6 host
         raise _no_base_url() from error
     extra = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
-    if parts.scheme != "http" or not _HOST.fullmatch(host) or extra or not url.isprintable() or port == 0:
+    if parts.scheme not in _PORTS or not _HOST.fullmatch(host) or extra or not url.isprintable() or port == 0:
         raise _no_base_url()
-    return host, port or 80
+    return parts.scheme, host, port or _PORTS[parts.scheme]
 
 
 def _no_base_url() -> Refused:
-    message = "url must be a worker's base URL, such as http://10.0.0.7:30000: http, a host, a port, nothing else"
+    message = "url must be a worker's base URL, such as http://10.0.0.7:30000: http or https, a host, a port, nothing else"
     return Refused(400, "invalid_worker_url", message, param="url")
 
 

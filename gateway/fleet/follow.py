@@ -11,7 +11,7 @@ from gateway.fleet.register import Entry, Register, Registered, id_of
 from gateway.state import Gateway
 from gateway.upstream.origin import Origin
 from router.recent import NUM_BYTES, RecentKeys
-from router.workers import Worker
+from router.workers import Health, Worker
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,8 @@ class Follower:
         self._directory = gateway.settings.data_dir.expanduser() / "gateway"
         self._stamp: tuple[int, int, int] | None = None
         self._expires_at: float | None = None
+        self.registered = Registered()
+        """What holds here."""
         for worker in gateway.workers:
             worker.recent = self._recent(worker.url)
 
@@ -44,24 +46,36 @@ class Follower:
         self._apply(registered)
 
     def _apply(self, registered: Registered) -> None:
+        self.registered = registered
         gateway, settings = self._gateway, self._gateway.settings
         entries = {entry.url: entry for entry in registered.workers if entry.url not in settings.engine_urls}
         known = {worker.url: worker for worker in gateway.workers}
         for url, entry in entries.items():
-            gateway.origins[url] = Origin(entry.host, entry.address, entry.port)
+            gateway.origins[url] = Origin.parse(url, entry.address)
             if url not in known:
                 known[url] = Worker(url, kind=entry.kind, recent=self._recent(url))
                 log.info("worker is registered worker=%s lane=%s", url, entry.lane)
-            known[url].lane = entry.lane
         for url in [url for url in known if url not in entries and url not in settings.engine_urls]:
             del known[url]  # its origin stays for the calls that are still on it
             gateway.metrics.clear("", url)
             log.info("worker is removed worker=%s", url)
         for worker in known.values():
-            worker.draining = id_of(worker.url) in registered.draining
+            self._place(worker, registered, entries)
         gateway.workers[:] = known.values()
         share = registered.canary_per_mille
         gateway.routing.canary_per_mille = settings.canary_per_mille if share is None else share
+
+    def _place(self, worker: Worker, registered: Registered, entries: dict[str, Entry]) -> None:
+        """Lane, drain and rotation. One that was taken out gets no calls from here on; back in, it is asked first."""
+        name, entry, before = id_of(worker.url), entries.get(worker.url), worker.out
+        worker.draining = name in registered.draining
+        worker.lane = registered.lanes.get(name, entry.lane if entry else "stable")
+        worker.allowed = frozenset(registered.versions.get(worker.lane, ()))
+        worker.out = registered.out[name].reason if name in registered.out else ""
+        if worker.out:
+            worker.health = Health.DOWN
+        if worker.out != before:
+            log.warning("worker is %s rotation worker=%s %s", "out of" if worker.out else "back in", worker.url, worker.out)
 
     def _recent(self, url: str) -> RecentKeys:
         """The filter of recent keys that all gateway processes of this machine share."""

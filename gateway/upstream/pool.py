@@ -1,10 +1,13 @@
 """Keep-alive connections by origin. One event loop owns it; ``sweep`` must be called every now and then.
 
+TLS verifies the certificate and the name, against the system's authorities or those in the file that ``SSL_CERT_FILE`` names.
 Idle connections are dropped before the engine's own keep-alive of 5 s ends, so that few calls meet one that is about to close.
 """
 
 import asyncio
+import ssl
 from collections import deque
+from functools import cached_property
 
 from gateway.errors import UpstreamLost, UpstreamTimeout, UpstreamUnreachable
 from gateway.upstream.connection import Connection
@@ -20,6 +23,10 @@ class Pool:
         self._connect_timeout_s = connect_timeout_s
         self._idle: dict[Origin, deque[Connection]] = {}
         self._active: set[Connection] = set()
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return ssl.create_default_context()
 
     @property
     def num_active(self) -> int:
@@ -40,15 +47,22 @@ class Pool:
         """A new connection.
 
         Raises:
-            UpstreamUnreachable: refused, or not made within the connect time-out.
+            UpstreamUnreachable: refused, not made within the connect time-out, or not who its certificate should say.
         """
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._connect_timeout_s):
                 if origin.socket is not None:
                     _, connection = await loop.create_unix_connection(Connection, str(origin.socket))
+                elif origin.certified:
+                    where = (origin.address, origin.port)
+                    _, connection = await loop.create_connection(
+                        Connection, *where, ssl=self._tls, server_hostname=origin.certified
+                    )
                 else:
                     _, connection = await loop.create_connection(Connection, origin.address, origin.port)
+        except ssl.SSLError as error:
+            raise UpstreamUnreachable(f"no connection to {origin.host}: {error}") from error
         except OSError as error:  # TimeoutError is one
             raise UpstreamUnreachable(f"no connection to {origin.socket or origin.host}") from error
         self._active.add(connection)

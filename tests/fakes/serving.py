@@ -46,17 +46,24 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve(
-    app: Any, *, unix_socket: Path | None = None, port: int = 0, lifespan: str = "on", http: Any = "httptools"
+    app: Any,
+    *,
+    unix_socket: Path | None = None,
+    port: int = 0,
+    lifespan: str = "on",
+    http: Any = "httptools",
+    certificate: Path | None = None,
 ) -> AsyncIterator[str]:
     """The base URL of ``app`` while the context lasts; connections that are still open at its end are dropped.
 
-    ``http`` is the protocol of connections, as uvicorn takes it; ``port`` 0 takes a free one.
+    ``http`` is the protocol of connections, as uvicorn takes it; ``port`` 0 takes a free one. With a ``certificate`` (PEM, with its
+    key in the same file) it speaks TLS.
     """
     if unix_socket is None:
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sets TCP_NODELAY if it sees TCP
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, port != 0)
         listener.bind(("127.0.0.1", port))
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        url = f"{'http' if certificate is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
     else:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(unix_socket))
@@ -71,6 +78,7 @@ async def serve(
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
+        ssl_certfile=certificate,
     )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))

@@ -135,7 +135,7 @@ def test_limits_count_from_start_first_byte_and_last_byte(now, heard, paused, ex
     assert NO_LIMITS.exceeded(1e12, 100.0, heard, paused) is None
 
 
-@pytest.mark.parametrize("url", ["https://a", "ftp://a", "a:1", "http://", "http://a/path"])
+@pytest.mark.parametrize("url", ["htps://a", "ftp://a", "a:1", "http://", "http://a/path"])
 def test_only_base_urls_are_origins(url):
     with pytest.raises(ValueError, match="base URL"):
         Origin.parse(url)
