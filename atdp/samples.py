@@ -26,12 +26,22 @@ class TurnSpan(msgspec.Struct, frozen=True):
     extended: bool = False
 
 
+class SealedTokens(msgspec.Struct, frozen=True):
+    """Raw tokens of one choice, readable with the key of its trajectory alone; its output begins at ``start`` of the row."""
+
+    event_id: str
+    choice: int
+    start: int
+    sealed: bytes
+
+
 class TokenSequence(msgspec.Struct, frozen=True):
     """One row for the trainer: a chain of calls joined by exact token prefix. Made by assembly.
 
     Every array has length L = number of tokens (prompts and outputs in order):
     token_ids int32, loss_mask uint8 (1: sampled by the policy and trainable), logprobs float32 (behaviour, 0 where the mask is 0),
-    versions int32 (policy version index, −1 where not sampled), altered uint8 (1: id overwritten by redaction).
+    versions int32 (policy version index, −1 where not sampled), altered uint8 (1: id overwritten by redaction). ``vaulted`` are the
+    choices of the chain whose raw tokens came along, sealed.
     """
 
     token_ids: bytes
@@ -40,6 +50,7 @@ class TokenSequence(msgspec.Struct, frozen=True):
     versions: bytes
     altered: bytes
     turns: list[TurnSpan]
+    vaulted: list[SealedTokens] = []
 
     def __len__(self) -> int:
         return len(self.token_ids) // 4
@@ -78,7 +89,8 @@ class TokenSequence(msgspec.Struct, frozen=True):
 class TrainSample(msgspec.Struct, frozen=True):
     """One trajectory to train on: the unit of gradient, whatever the number of its sequences. ``rewards`` as seen at the lease.
 
-    ``left_out`` counts its choices that are context only, by reason.
+    ``left_out`` counts its choices that are context only, by reason. ``vault_key`` opens what is sealed in its sequences;
+    it is written nowhere.
     """
 
     trajectory_id: str
@@ -91,6 +103,7 @@ class TrainSample(msgspec.Struct, frozen=True):
     sequences: list[TokenSequence]
     tokenizer: str = ""
     left_out: dict[str, int] = {}
+    vault_key: bytes = b""
 
 
 class Lease(msgspec.Struct, frozen=True):

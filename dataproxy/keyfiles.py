@@ -48,6 +48,14 @@ class KeyFiles:
         """What the data proxy seals them to."""
         return bytes.fromhex(self._text("quarantine.pub"))
 
+    def vault_private(self) -> bytes:
+        """X25519 private key that unwraps the keys of trajectories in the vault, 32 bytes: the data proxy only."""
+        return bytes.fromhex(self._text("vault.key"))
+
+    def vault_public(self) -> bytes:
+        """What they are wrapped for."""
+        return bytes.fromhex(self._text("vault.pub"))
+
     def journal_public(self) -> bytes:
         """X25519 public key, 32 bytes: what a gateway needs to write the journal."""
         return bytes.fromhex(self._text("journal.pub"))
@@ -89,6 +97,8 @@ def ensure(config_dir: Path) -> KeyFiles:
         _make_pair(config_dir, "quarantine", None if is_new else "journal")
     if is_new:
         _make_pair(config_dir, "journal")
+    if not (config_dir / "vault.key").exists():
+        _make_pair(config_dir, "vault")
     if not (config_dir / "ledger.key").exists():
         signing = Ed25519PrivateKey.generate()
         write_secret(config_dir / "ledger.pub", signing.public_key().public_bytes_raw().hex())

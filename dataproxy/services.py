@@ -74,7 +74,7 @@ class TenantRedactors:
 
 @dataclass(slots=True, frozen=True)
 class Services:
-    """The parts that API handlers use. ``now_us`` is the clock."""
+    """The parts that API handlers use. ``now_us`` is the clock; ``vault_private`` reads the key of the vault."""
 
     database: Database
     drain: Drain
@@ -86,6 +86,7 @@ class Services:
     checkpoints: Checkpoints
     data_dir: Path
     ledger_private: bytes
+    vault_private: Callable[[], bytes]
     now_us: Callable[[], int] = field(default=clock_us)
 
     def digests(self, tenant: str) -> KeyedDigests:
@@ -149,5 +150,5 @@ def build_services(
         pending_days=settings.pending_days,
         now_us=now_us,
     )
-    of_files = (files.mac(), secret, settings.settle_s, checkpoints, data_dir, ledger_private)
+    of_files = (files.mac(), secret, settings.settle_s, checkpoints, data_dir, ledger_private, files.vault_private)
     return Services(database, drain, keys, redactors, *of_files, now_us)

@@ -30,6 +30,8 @@ _NEUTRAL: dict[str, tuple[Setting, ...]] = {
     "custom": (None, False),
 }
 _ALL_TOKENS = 1 << 20
+VAULT_ONLY = "vault_only"
+"""The reason of a sample that trains only as long as its raw tokens can be had."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,7 +39,8 @@ class Sample:
     """One choice as admission sees it: logprobs [N] float32, versions [N] int32.
 
     ``num_altered`` of ``num_tokens`` ids (prompt included) were overwritten by redaction; ``secret``: the answer held a secret;
-    ``dropped``: the exchange held a kind of value that the tenant's redaction policy never lets train.
+    ``dropped``: the exchange held a kind of value that the tenant's redaction policy never lets train. ``vaulted``: its raw tokens
+    are kept for the trainer.
     """
 
     finish_reason: str | None
@@ -49,11 +52,12 @@ class Sample:
     num_tokens: int
     secret: bool
     dropped: bool = False
+    vaulted: bool = False
 
 
 @dataclass(slots=True, frozen=True)
 class Decision:
-    """Whether the sample may train; ``reason`` is "eligible" or the first reason against."""
+    """Whether the sample may train; ``reason`` is "eligible", `VAULT_ONLY`, or the first reason against."""
 
     eligible: bool
     reason: str
@@ -66,7 +70,13 @@ def decide(
     reason = "external_model" if external else _against_exchange(training_consent, status, delivery)
     if reason is None:
         reason = "no_tokens" if sample is None else _against_sample(policy, sample)
+    if reason is None and sample is not None and _is_altered(policy, sample):
+        return Decision(True, VAULT_ONLY)
     return Decision(reason is None, reason or "eligible")
+
+
+def _is_altered(policy: AdmissionPolicy, sample: Sample) -> bool:
+    return sample.num_altered > policy.max_altered * sample.num_tokens
 
 
 def _against_exchange(training_consent: bool, status: int, delivery: str) -> str | None:
@@ -92,7 +102,7 @@ def _against_sample(policy: AdmissionPolicy, sample: Sample) -> str | None:
         return "bad_logprobs"
     if (sample.versions < 0).any():
         return "unknown_version"
-    if sample.num_altered > policy.max_altered * sample.num_tokens:
+    if _is_altered(policy, sample) and not sample.vaulted:
         return "altered"
     if sample.secret:
         return "secret_in_answer"

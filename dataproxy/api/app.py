@@ -22,7 +22,9 @@ from dataproxy.api import (
     tenant_routes,
     training_routes,
     trajectory_routes,
+    vault_routes,
     view_routes,
+    watch_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.console.app import create_console
@@ -63,7 +65,9 @@ def create_app(services: Services) -> FastAPI:
         redaction_routes,
         tenant_routes,
         trajectory_routes,
+        vault_routes,
         view_routes,
+        watch_routes,
     ):
         app.include_router(routes.router)
     app.mount("/console", create_console(services))

@@ -11,6 +11,7 @@ from dataproxy.client.types import KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.errors import Refused
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
 from dataproxy.store import versions
+from dataproxy.vault.lend import Lending
 
 router = APIRouter(prefix="/v1")
 
@@ -23,14 +24,15 @@ class Renewal(msgspec.Struct, frozen=True):
 
 @router.post("/leases")
 def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Lend trajectories; msgpack."""
+    """Lend trajectories; msgpack. What a trainer's key opens of the vault is on record before this answer is sent."""
     require(caller, "trainer")
     request = parse(body, LeaseRequest)
     if request.max_trajectories < 1 or request.ttl_s <= 0 or request.max_reuse < 1 or request.max_staleness < 0:
         raise Refused("max_trajectories, ttl_s and max_reuse must be positive, max_staleness not negative")
-    tenant = request.tenant if scope(caller) is None else caller.tenant
+    tenant, now_us = request.tenant if scope(caller) is None else caller.tenant, services.now_us()
+    vault = Lending(caller, services.vault_private, now_us) if caller.role == "trainer" else None
     with services.database.write() as connection:
-        lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, services.now_us(), services.settle_s)
+        lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, now_us, services.settle_s, vault)
     return msgpack_answer(lease)
 
 

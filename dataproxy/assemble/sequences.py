@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atdp.samples import TokenSequence, TurnSpan
+from atdp.samples import SealedTokens, TokenSequence, TurnSpan
 
 Choice = tuple[str, int]
 
@@ -19,7 +19,7 @@ Choice = tuple[str, int]
 class Segment:
     """One stored choice, masked: prompt_ids [P], output_ids [N] int32; logprobs [N] float32; versions [N] int32;
     prompt_altered [P], output_altered [N] uint8. ``parent`` is the choice that its prompt extends exactly. ``truncated``: cut by
-    length; ``extended``: a later call names it as the turn before, be its ids the same or not.
+    length; ``extended``: a later call names it as the turn before, be its ids the same or not. ``sealed``: its raw tokens, if kept.
     """
 
     event_id: str
@@ -34,6 +34,7 @@ class Segment:
     output_altered: NDArray[np.uint8]
     truncated: bool = False
     extended: bool = False
+    sealed: bytes = b""
 
     @property
     def key(self) -> Choice:
@@ -99,6 +100,7 @@ def _row(leaf: Segment, path: list[Segment], turns: list[TurnSpan]) -> TokenSequ
             kept = altered[start:end] == 0
             mask[start:end] = kept
             logprobs[start:end] = np.where(kept, segment.logprobs, 0)
+    sealed = [SealedTokens(one.event_id, one.choice, len(one.prompt_ids), one.sealed) for one in path if one.sealed]
     sequence = TokenSequence(
         ids.astype("<i4").tobytes(),
         mask.tobytes(),
@@ -106,6 +108,7 @@ def _row(leaf: Segment, path: list[Segment], turns: list[TurnSpan]) -> TokenSequ
         versions.astype("<i4").tobytes(),
         altered.astype(np.uint8).tobytes(),
         turns,
+        sealed,
     )
     sequence.validate()
     return sequence

@@ -61,8 +61,9 @@ class ErasureRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was erased, or would be. ``contents_kept`` are texts that other trajectories refer to.
 
-    ``trained_versions`` learned from it before; ``leased`` trajectories are in a trainer's hands right now. ``target`` is the name
-    in the store: of a subject its pseudonym. ``purged``: no file holds it any more; False while a reader keeps old pages.
+    ``trained_versions`` learned from it before, ``vaulted_versions`` of them from its raw tokens; ``leased`` trajectories are in a
+    trainer's hands right now. ``target`` is the name in the store: of a subject its pseudonym. ``purged``: no file holds it any
+    more; False while a reader keeps old pages.
     """
 
     erasure_id: str
@@ -79,6 +80,7 @@ class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
     rewards_blanked: int
     trained_versions: list[str]
     leased: list[str] = []
+    vaulted_versions: list[str] = []
     dry_run: bool = False
     purged: bool = False
 

@@ -21,14 +21,23 @@ from dataproxy.ledger.rows import append_rows
 from dataproxy.store.consents import ConsentBook
 from dataproxy.store.dialect import insert_all
 from dataproxy.store.schema import lease, lease_item, training_use, trajectory
+from dataproxy.vault.lend import Lending
 
 
 def grant_lease(
-    connection: Connection, request: LeaseRequest, holder: str, key_id: str, tenant: str | None, now_us: int, settle_s: float
+    connection: Connection,
+    request: LeaseRequest,
+    holder: str,
+    key_id: str,
+    tenant: str | None,
+    now_us: int,
+    settle_s: float,
+    vault: Lending | None = None,
 ) -> Lease:
     """Lend up to ``max_trajectories``; fewer than ``min_trajectories`` ready lends none. ``tenant`` None: of all tenants.
 
-    A preview shows what would be lent, rewards that a deadline would bring apart, and changes nothing.
+    A preview shows what would be lent, rewards that a deadline would bring apart, and changes nothing. Raw tokens go along as far
+    as ``vault`` may lend them.
 
     Raises:
         InvalidVersion: ``version_now`` is no policy version's name.
@@ -37,7 +46,7 @@ def grant_lease(
     if not request.preview:
         expire_leases(connection, now_us)
         reward_by_deadline(connection, terms.now, tenant)
-    samples, skipped = _collect(connection, terms, request.max_trajectories)
+    samples, skipped = _collect(connection, terms, request.max_trajectories, None if request.preview else vault)
     for reason, count in count_left_out(connection, terms).items():
         skipped[reason] = skipped.get(reason, 0) + count
     if request.preview:
@@ -45,12 +54,14 @@ def grant_lease(
     if len(samples) < max(request.min_trajectories, 1):
         samples = []
     lease_id, deadline_us = f"lease-{new_event_id()}", now_us + int(request.ttl_s * 1e6)
+    if samples and vault is not None:
+        samples = vault.hand_over(connection, samples, lease_id)
     if samples:
         _write(connection, lease_id, holder, key_id, now_us, deadline_us, samples)
     return Lease(lease_id, deadline_us, samples, skipped, as_of_us=now_us)
 
 
-def _collect(connection: Connection, terms: Terms, wanted: int) -> tuple[list[TrainSample], dict[str, int]]:
+def _collect(connection: Connection, terms: Terms, wanted: int, vault: Lending | None) -> tuple[list[TrainSample], dict[str, int]]:
     """Up to ``wanted`` samples, and the candidates passed over on the way, by reason."""
     consents = ConsentBook.read(connection)
     samples: list[TrainSample] = []
@@ -58,7 +69,7 @@ def _collect(connection: Connection, terms: Terms, wanted: int) -> tuple[list[Tr
     candidates = find_candidates(connection, terms)
     while len(samples) < wanted and (chunk := list(islice(candidates, wanted - len(samples)))):
         allowed = [item for item in chunk if consents.may_train(item.tenant, item.agent, item.session_id)]
-        built, reasons = build_samples(connection, allowed, terms.oldest_version)
+        built, reasons = build_samples(connection, allowed, terms.oldest_version, vault)
         samples.extend(built)
         if len(allowed) < len(chunk):
             reasons["no_consent"] = len(chunk) - len(allowed)
@@ -72,7 +83,8 @@ def _write(
 ) -> None:
     row = {"tenant": holder, "lease_id": lease_id, "key_id": key_id, "state": "open"}
     connection.execute(lease.insert().values(**row, created_us=now_us, deadline_us=deadline_us))
-    items = [{"tenant": s.tenant, "trajectory_id": s.trajectory_id, "lease_id": lease_id, "held": True} for s in samples]
+    items = [{"tenant": s.tenant, "trajectory_id": s.trajectory_id, "vaulted": bool(s.vault_key)} for s in samples]
+    items = [item | {"lease_id": lease_id, "held": True} for item in items]
     connection.execute(lease_item.insert(), items)
     for sample in samples:  # a later call of the conversation opens another trajectory
         where = (trajectory.c.tenant == sample.tenant, trajectory.c.trajectory_id == sample.trajectory_id)
@@ -123,9 +135,9 @@ def _record_use(connection: Connection, lease_id: str, ack: LeaseAck, now_us: in
     if ack.version is None or not ack.trained:
         raise Refused("an ack of outcome trained names the version and the trajectories that it learned from")
     version_index(ack.version)
-    query = select(lease_item.c.trajectory_id, lease_item.c.tenant).where(lease_item.c.lease_id == lease_id)
-    tenants = {row.trajectory_id: row.tenant for row in connection.execute(query)}
-    if foreign := [trajectory_id for trajectory_id in ack.trained if trajectory_id not in tenants]:
+    columns = (lease_item.c.trajectory_id, lease_item.c.tenant, lease_item.c.vaulted)
+    held = {row.trajectory_id: row for row in connection.execute(select(*columns).where(lease_item.c.lease_id == lease_id))}
+    if foreign := [trajectory_id for trajectory_id in ack.trained if trajectory_id not in held]:
         raise Refused(f"lease {lease_id} does not hold {foreign[0]}; ack each lease with its own trajectories")
     used = select(training_use.c.trajectory_id).where(training_use.c.version == ack.version)
     known = set(connection.execute(used).scalars())
@@ -133,9 +145,9 @@ def _record_use(connection: Connection, lease_id: str, ack: LeaseAck, now_us: in
     for trajectory_id in dict.fromkeys(ack.trained):
         if trajectory_id in known:
             continue
-        tenant = tenants[trajectory_id]
+        tenant = held[trajectory_id].tenant
         use = {"tenant": tenant, "trajectory_id": trajectory_id, "version": ack.version}
-        uses.append(use | {"lease_id": lease_id, "used_us": now_us})
+        uses.append(use | {"lease_id": lease_id, "used_us": now_us, "vaulted": bool(held[trajectory_id].vaulted)})
         where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id == trajectory_id)
         connection.execute(update(trajectory).where(*where).values(times_trained=trajectory.c.times_trained + 1))
         item = (lease_item.c.lease_id == lease_id, lease_item.c.trajectory_id == trajectory_id)

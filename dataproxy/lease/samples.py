@@ -1,24 +1,29 @@
 """From trajectories to training samples: tokens, rewards as seen now, and only what may still be trained on."""
 
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from atdp.rewards import Reward, effective_reward, turn_id
 from atdp.samples import TrainSample
+from dataproxy.admit import VAULT_ONLY
 from dataproxy.assemble.sequences import Choice, build_sequences
 from dataproxy.lease.candidates import Candidate
 from dataproxy.store.judgements import abstained_events
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.segments import StoredSegment, segments_of
+from dataproxy.vault.lend import Lending
 
 
 def build_samples(
-    connection: Connection, candidates: Sequence[Candidate], oldest_version: int
+    connection: Connection, candidates: Sequence[Candidate], oldest_version: int, vault: Lending | None = None
 ) -> tuple[list[TrainSample], dict[str, int]]:
-    """A sample for each candidate that has something to train on; the others are counted by reason."""
+    """A sample for each candidate that has something to train on; the others are counted by reason.
+
+    What ``vault`` may lend comes along sealed.
+    """
     samples: list[TrainSample] = []
     skipped: dict[str, int] = {}
     for tenant in {candidate.tenant for candidate in candidates}:
@@ -26,9 +31,11 @@ def build_samples(
         ids = [candidate.trajectory_id for candidate in mine]
         segments, rewards = segments_of(connection, tenant, ids), rewards_of(connection, tenant, ids)
         abstained = abstained_events(connection, tenant, ids)
+        sealed = vault.sealed(connection, tenant, ids) if vault is not None else {}
         for candidate in mine:
             given = rewards.get(candidate.trajectory_id, [])
-            sample = _sample(candidate, segments[candidate.trajectory_id], given, oldest_version, abstained)
+            stored = _with_sealed(segments[candidate.trajectory_id], sealed.get(candidate.trajectory_id, {}))
+            sample = _sample(candidate, stored, given, oldest_version, abstained)
             if isinstance(sample, str):
                 skipped[sample] = skipped.get(sample, 0) + 1
             else:
@@ -36,6 +43,12 @@ def build_samples(
     order = {(c.tenant, c.trajectory_id): i for i, c in enumerate(candidates)}
     samples.sort(key=lambda sample: order[sample.tenant, sample.trajectory_id])
     return samples, skipped
+
+
+def _with_sealed(stored: list[StoredSegment], sealed: Mapping[Choice, bytes]) -> list[StoredSegment]:
+    if not sealed:
+        return stored
+    return [replace(item, segment=replace(item.segment, sealed=sealed.get(item.segment.key, b""))) for item in stored]
 
 
 def _sample(
@@ -73,6 +86,8 @@ def _against(item: StoredSegment, oldest_version: int, abstained: Set[str], own:
     """Why a choice is context only; None: it trains."""
     if not item.segment.trainable:
         return item.reason
+    if item.reason == VAULT_ONLY and not item.segment.sealed:
+        return "altered"
     if item.oldest_version < oldest_version:
         return "stale"
     if item.segment.event_id in abstained and item.segment.key not in own:

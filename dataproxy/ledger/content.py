@@ -79,12 +79,16 @@ def _many(table: Table, without: tuple[str, ...], rows: Sequence[Row]) -> bytes:
 
 @cache
 def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
-    """JSON of a row: its columns but ``without``, in their order; numbers of a float column as floats, bytes as base64."""
+    """JSON of a row: its columns but ``without``, in their order; numbers of a float column as floats, bytes as base64.
+
+    A column that came later says what its rows before it have (``info["absent"]``), and is left out where it has that.
+    """
     columns = [column for column in table.columns if column.name not in without]
     names = tuple(column.name for column in columns)
     values_of = itemgetter(*names)
     floats = tuple(column.name for column in columns if isinstance(column.type, Float))
     flags = tuple(column.name for column in columns if isinstance(column.type, Boolean))
+    later = tuple((column.name, column.info["absent"]) for column in columns if "absent" in column.info)
     encode = msgspec.json.encode
 
     def encoded(row: Row) -> bytes:
@@ -94,6 +98,9 @@ def _encoder(table: Table, without: tuple[str, ...]) -> Callable[[Row], bytes]:
                 values[name] = float(values[name])
         for name in flags:
             values[name] = _FLAGS.get(values[name], values[name])
+        for name, absent in later:
+            if values[name] == absent:
+                del values[name]
         return encode(values)
 
     return encoded

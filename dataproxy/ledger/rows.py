@@ -23,8 +23,10 @@ from dataproxy.store.schema import (
     recording_policy,
     redaction_policy,
     retention_policy,
+    review_mark,
     reward,
     training_use,
+    vault_approval,
 )
 
 
@@ -51,6 +53,8 @@ PLAIN = {
         Plain(retention_policy, ("policy_id",)),
         Plain(recording_policy, ("policy_id",)),
         Plain(redaction_policy, ("policy_id",)),
+        Plain(vault_approval, ("approval_id", "action")),
+        Plain(review_mark, ("mark_id",)),
     )
 }
 

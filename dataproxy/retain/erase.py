@@ -1,5 +1,7 @@
 """Erasure: the bodies, tokens, texts and salts of what belongs to a target go, in the transaction that writes the erasure's leaf.
 
+So does what the vault keeps of it.
+
 What stays: rows without content, decisions, rewards' values, and the leaves, which say nothing any more. The tree verifies on, with
 a tombstone in every place. What other trajectories refer to stays for them, with a leaf of its own.
 """
@@ -43,8 +45,10 @@ from dataproxy.store.schema import (
     tombstone,
     training_use,
     trajectory,
+    vault_segment,
 )
 from dataproxy.store.views import forget_sessions
+from dataproxy.vault.keys import shred
 
 _DIGEST_HEX = 32
 
@@ -129,6 +133,7 @@ def _refuse_holds(holds: Sequence[LegalHold]) -> None:
 def _outcome(connection: Connection, plan: Plan, erasure_id: str, reason: str, now_us: int) -> Erasure:
     tenant, ids = plan.target.tenant, plan.found.trajectories
     uses = (training_use.c.tenant == tenant, training_use.c.trajectory_id)
+    raw = (and_(uses[0], training_use.c.vaulted.is_(True)), training_use.c.trajectory_id)
     held = (and_(lease_item.c.tenant == tenant, lease_item.c.held.is_(True)), lease_item.c.trajectory_id)
     return Erasure(
         erasure_id=erasure_id,
@@ -144,6 +149,7 @@ def _outcome(connection: Connection, plan: Plan, erasure_id: str, reason: str, n
         contents_kept=len(plan.shared),
         rewards_blanked=len(_spoken_rewards(connection, plan)),
         trained_versions=sorted(set(_column(connection, training_use.c.version, uses, ids))),
+        vaulted_versions=sorted(set(_column(connection, training_use.c.version, raw, ids))),
         leased=sorted(set(_column(connection, lease_item.c.trajectory_id, held, ids))),
     )
 
@@ -194,9 +200,10 @@ def _blank(connection: Connection, plan: Plan) -> None:
     for chunk in chunks(plan.found.events):
         where = (event.c.tenant == tenant, event.c.event_id.in_(chunk))
         connection.execute(update(event).where(*where).values(subject="", request_digest=None, body=b""))
-        for table in (event_span, token_segment, conversation_end, pending_reward, judgement):
+        for table in (event_span, token_segment, vault_segment, conversation_end, pending_reward, judgement):
             connection.execute(delete(table).where(table.c.tenant == tenant, table.c.event_id.in_(chunk)))
     forget_sessions(connection, tenant, plan.found.sessions)
+    shred(connection, tenant, plan.found.trajectories)
     _delete_dead_letters(connection, tenant, {*plan.found.events, *plan.found.trajectories, *plan.found.sessions})
     for chunk in chunks(plan.found.trajectories):
         where = (trajectory.c.tenant == tenant, trajectory.c.trajectory_id.in_(chunk))

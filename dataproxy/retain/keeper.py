@@ -9,20 +9,25 @@ from dataproxy.errors import Refused
 from dataproxy.retain.retention import expire
 from dataproxy.services import Services
 from dataproxy.settings import Settings
+from dataproxy.vault.shred import shred_expired
 
 logger = logging.getLogger(__name__)
 _LOOK_S = 1.0
+_VAULT_US = 60_000_000
 
 
 class Keeper:
-    """Cuts checkpoints as the settings say, looks for what has outlived its retention, and cuts a last checkpoint at the end."""
+    """Cuts checkpoints as the settings say and looks for what has outlived its retention or its key's time.
+
+    At the end it cuts a last checkpoint.
+    """
 
     def __init__(self, services: Services, settings: Settings) -> None:
         self._services = services
         self._every_leaves = settings.checkpoint_leaves
         self._every_us = int(settings.checkpoint_s * 1e6)
         self._retention_us = int(settings.retention_s * 1e6)
-        self._looked_us = 0
+        self._looked_us = self._shredded_us = 0
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop`` is set. A database that is busy or full is tried again."""
@@ -38,6 +43,10 @@ class Keeper:
         services.checkpoints.cut(self._every_leaves, self._every_us)
         if not services.database.purged:
             services.database.purge()
+        if now_us - self._shredded_us >= _VAULT_US:
+            self._shredded_us = now_us
+            if num := shred_expired(services.database, now_us):
+                logger.info("%s keys of the vault are destroyed; files purged: %s", num, services.database.purge())
         if now_us - self._looked_us >= self._retention_us:
             self._looked_us = now_us
             self._expire(now_us)

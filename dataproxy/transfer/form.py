@@ -17,7 +17,7 @@ from sqlalchemy import LargeBinary, Table
 
 from dataproxy.errors import Refused
 from dataproxy.store.compression import compress, compress_array, decompress
-from dataproxy.store.schema import content, event, metadata, token_segment
+from dataproxy.store.schema import LOCAL, content, event, metadata, token_segment
 
 FORMAT, VERSION = "headrace-tenant", 1
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
@@ -26,8 +26,8 @@ _TEXTS = {content.name: "data", event.name: "body"}
 _ARRAYS = dict.fromkeys(("prompt_ids", "output_ids", "versions"), "<i4") | {"logprobs": "<f4"}
 _ARRAYS |= dict.fromkeys(("prompt_altered", "output_altered"), "|u1")
 
-TABLES: tuple[Table, ...] = tuple(table for table in metadata.sorted_tables if "tenant" in table.c)
-"""What belongs to a tenant; those that others refer to come first."""
+TABLES: tuple[Table, ...] = tuple(table for table in metadata.sorted_tables if "tenant" in table.c and table.name not in LOCAL)
+"""What belongs to a tenant and means something elsewhere; those that others refer to come first."""
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from dataproxy.errors import Refused
 from dataproxy.store.dialect import insert_all
 from dataproxy.store.events import next_position
-from dataproxy.store.schema import checkpoint, event, log_head, token_segment
+from dataproxy.store.schema import checkpoint, cosignature, event, log_head, token_segment
 from dataproxy.transfer.form import FORMAT, MANIFEST, SIGNATURE, TABLES, VERSION, Manifest, decode_row, part_name
 
 
@@ -104,7 +104,8 @@ def store_tenant(connection: Connection, file: TenantFile, own_key: str) -> int:
     tenant, schema = file.manifest.tenant, MigrationContext.configure(connection).get_current_revision()
     if file.manifest.schema != schema:
         raise Refused(f"the file is of revision {file.manifest.schema} of the tables, this store is at {schema}; bring both to one")
-    tables = [table for table in TABLES if table is not checkpoint or file.manifest.signer == own_key]
+    foreign = () if file.manifest.signer == own_key else (checkpoint, cosignature)
+    tables = [table for table in TABLES if table not in foreign]
     for table in TABLES:
         if connection.execute(select(table.c.tenant).where(table.c.tenant == tenant).limit(1)).first() is not None:
             raise Refused(f"tenant {tenant} is in this store already ({table.name}); nothing was imported")

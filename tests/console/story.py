@@ -148,6 +148,7 @@ def _publish(proxy: Proxy, name: str) -> None:
             "trajectory_id": name,
             "version": version_name(4),
             "lease_id": "lease-1",
+            "vaulted": False,
             "used_us": NOW_US,
             "vaulted": False,
         }

@@ -24,6 +24,7 @@ _ON_BOTH = (
     "ledger/test_either_database.py",
     "isolation",
     "transfer",
+    "vault/test_vault.py",
 )
 _ON_BOTH_PATHS = tuple(_HERE / path for path in _ON_BOTH)
 

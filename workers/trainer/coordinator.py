@@ -34,6 +34,7 @@ from workers.trainer.publish import Publisher
 from workers.trainer.recovery import finish, recover, undo
 from workers.trainer.settings import Settings
 from workers.trainer.step_record import StepRecord, write_record
+from workers.trainer.vault import opened
 from workers.trainer.version_directory import BASE_VERSION, VersionManifest, next_index, write_scores, write_version
 from workers.trainer.version_keeping import collect
 
@@ -106,7 +107,7 @@ class Coordinator:
         serving = self._publisher.serving() or BASE_VERSION
         if serving != head:
             return Follow(serving)
-        lease = self._data_proxy.lease(request_of(settings, head))
+        lease = opened(self._data_proxy.lease(request_of(settings, head)))
         if lease.samples:
             faults.point("trainer.after_lease")
             return Train(lease)

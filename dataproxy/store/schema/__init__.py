@@ -44,10 +44,12 @@ from dataproxy.store.schema.traffic import (
     token_segment,
     trajectory,
 )
+from dataproxy.store.schema.vault import LOCAL, cosignature, review_mark, vault_approval, vault_key, vault_segment
 
 __all__ = [
     "APPEND_ONLY",
     "BY_MONTH",
+    "LOCAL",
     "SHARED",
     "access_log",
     "agent",
@@ -58,6 +60,7 @@ __all__ = [
     "content",
     "content_span",
     "conversation_end",
+    "cosignature",
     "dead_letter",
     "eligibility",
     "erasure",
@@ -82,6 +85,7 @@ __all__ = [
     "redaction_count",
     "redaction_policy",
     "retention_policy",
+    "review_mark",
     "reward",
     "saved_view",
     "session",
@@ -90,6 +94,9 @@ __all__ = [
     "tombstone",
     "training_use",
     "trajectory",
+    "vault_approval",
+    "vault_key",
+    "vault_segment",
 ]
 
 SHARED = ("policy_version",)
@@ -119,5 +126,8 @@ APPEND_ONLY = (
     "retention_policy",
     "recording_policy",
     "redaction_policy",
+    "vault_approval",
+    "cosignature",
+    "review_mark",
 )
 """Tables whose rows are never updated or deleted, but that erasure blanks the erased parts of ``event`` and ``reward``."""

@@ -1,6 +1,6 @@
 """What is learned from it: rewards, judgements, leases, batches, versions."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, String, Table, Text, UniqueConstraint, false
 
 from dataproxy.store.columns import name, tenant_key, time_us
 from dataproxy.store.schema.metadata import metadata
@@ -91,8 +91,10 @@ lease_item = Table(
     name("lease_id", primary=True),
     Column("held", Boolean, nullable=False),
     Column("outcome", String(128)),
+    Column("vaulted", Boolean, nullable=False, server_default=false()),
     Index("ix_lease_item_lease", "lease_id"),
 )
+"""``vaulted``: the key to its raw tokens went along."""
 
 policy_version = Table(
     "policy_version",
@@ -134,5 +136,7 @@ training_use = Table(
     name("version", primary=True),
     name("lease_id"),
     time_us("used_us"),
+    Column("vaulted", Boolean, nullable=False, server_default=false(), info={"absent": False}),
     Index("ix_training_use_version", "version"),
 )
+"""``vaulted``: the key to the trajectory's raw tokens was with the lease that it was trained by."""
