@@ -4,6 +4,7 @@ import msgspec
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection
 
+from dataproxy.alarms.watch import look
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
@@ -33,9 +34,9 @@ def get_status(services: ServicesDep, caller: Caller) -> Response:
         status = read_status(connection, backlog, tenant)
         places = count_places(connection, Now(services.now_us(), services.settle_s), tenant)
         judgements, _, judge_usd = count_judgements(connection, tenant)
-        dead = count_dead(connection, tenant)
-    counted = msgspec.structs.replace(status, places=places, dead_letters=dead, judgements=judgements, judge_usd=judge_usd)
-    return json_answer(counted)
+        dead, alarms = count_dead(connection, tenant), look(connection, tenant, services.now_us())
+    counts = {"dead_letters": dead, "judgements": judgements, "judge_usd": judge_usd}
+    return json_answer(msgspec.structs.replace(status, places=places, alarms=alarms, **counts))
 
 
 @router.get("/keys/table")

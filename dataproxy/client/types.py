@@ -9,6 +9,7 @@ import msgspec
 
 from atdp.events import Event, Span, TokenRecord
 from atdp.rewards import Reward
+from dataproxy.client.watch_types import Alarm
 
 Role = Literal["agent", "reviewer", "trainer", "gateway", "admin"]
 Outcome = Literal["trained", "returned"]
@@ -297,7 +298,7 @@ class Status(msgspec.Struct, frozen=True):
 
     ``redactions`` counts values taken out of events, by kind; a message that is resent every turn counts each time. ``spend`` is
     what external models cost so far, in US dollars, by key id. ``places`` counts trajectories by how far they are; ``judgements``
-    counts turns by what became of asking a judge, which cost ``judge_usd``.
+    counts turns by what became of asking a judge, which cost ``judge_usd``. ``alarms`` are all rules about learning, firing or not.
     """
 
     events: int
@@ -318,6 +319,7 @@ class Status(msgspec.Struct, frozen=True):
     dead_letters: int = 0
     judgements: dict[str, int] = {}
     judge_usd: float = 0.0
+    alarms: list[Alarm] = []
 
 
 class TenantImported(msgspec.Struct, frozen=True):

@@ -44,10 +44,7 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ("quarantine", "Calls that could not be redacted for certain. They lie sealed, are shown nowhere and never train."),
     ("decision", "Whether an answer may train, made when it was recorded, with the reason and the policy that held."),
     ("consent", "The word on record that a tenant's, an agent's or a session's calls may be recorded, and may be trained on."),
-    (
-        "reward",
-        "How good something was, given by a user, a test, a judge or a rule, however late. The effective reward adds the latest of each name.",
-    ),
+    ("reward", "How good it was, said by a user, a test, a judge or a rule, however late. Different rewards add up."),
     ("policy version", "One set of the model's weights, named v000007. It descends from a parent and learned from one batch."),
     ("canary", "A new version that answers a share of the sessions only, until it is promoted or rolled back."),
     ("rollback", "An earlier version is put back into service, under traffic. Nothing is deleted by it."),

@@ -1,0 +1,39 @@
+"""Alarms, and rewards by version as charts and comparisons need them. Made by the API, read by people. Times are UTC µs."""
+
+import msgspec
+
+
+class Alarm(msgspec.Struct, frozen=True):
+    """A rule and what came of it. ``firing`` once ``value`` is beyond ``threshold``; ``value`` None: there is too little to say.
+
+    ``rule`` states the threshold in words, ``detail`` what was found.
+    """
+
+    name: str
+    firing: bool
+    value: float | None
+    threshold: float
+    rule: str
+    detail: str
+
+
+class VersionOutcome(msgspec.Struct, frozen=True):
+    """What trajectories earned whose last token ``version`` sampled: ``num`` are rewarded, the newest ``looked_at`` looked at.
+
+    ``mean`` and ``deviation`` (of the sample) are of their effective rewards; ``success`` is the share above ``SUCCESS_ABOVE``.
+    """
+
+    version: str
+    num: int
+    looked_at: int
+    mean: float
+    deviation: float
+    success: float
+
+    def error(self) -> float:
+        """The standard error of the mean."""
+        return self.deviation / max(self.looked_at, 1) ** 0.5
+
+
+SUCCESS_ABOVE = 0.5
+"""A trajectory with an effective reward above this counts as a success: half-way of 0 to 1, and above half of −1 to 1."""
