@@ -62,7 +62,7 @@ class Call(msgspec.Struct):
         )
 
     def response_half(
-        self, *, status: int, body: bytes, record: bytes, stream: bool, delivery: Delivery, worker: str, error: str
+        self, *, status: int, body: bytes, record: bytes, stream: bool, delivery: Delivery, worker: str, error: str, lane: str
     ) -> ResponseHalf:
         """What the journal keeps of the answer; it ends now."""
         return ResponseHalf(
@@ -76,6 +76,7 @@ class Call(msgspec.Struct):
             first_byte_us=self.first_byte_us,
             ended_us=now_us(),
             error=error,
+            lane=lane,
         )
 
 

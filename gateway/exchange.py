@@ -78,7 +78,17 @@ class Exchange:
         self._sent.append(data)
 
     def finish(
-        self, *, status: int, stream: bool, delivery: Delivery, worker: str, rest: bytes, record: bytes, error: str, then: Then
+        self,
+        *,
+        status: int,
+        stream: bool,
+        delivery: Delivery,
+        worker: str,
+        lane: str,
+        rest: bytes,
+        record: bytes,
+        error: str,
+        then: Then,
     ) -> None:
         """Hand the response half over; ``then`` is called once the whole exchange is durable.
 
@@ -93,6 +103,7 @@ class Exchange:
             delivery=delivery,
             worker=worker,
             error=error,
+            lane=lane,
         )
         if delivery == "complete":
             faults.point("gateway.after_finish_chunk")

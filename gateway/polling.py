@@ -97,14 +97,16 @@ class WorkerPoller:
                 log.warning("worker is down worker=%s: %s", worker.url, error)
             return
         self._failures[worker.url] = 0
-        if ready.status == 200:
-            worker.health = Health.READY
-        elif before is Health.READY:  # one that was down and is not ready yet is still starting
+        if ready.status != 200 and before is Health.READY:
             worker.health = Health.WAITING
-        if before is not worker.health:
-            log.info("worker is %s worker=%s", worker.health.name.lower(), worker.url)
         if silent := await learn_more(self._gateway, worker):
             log.debug("worker does not tell its load worker=%s: %s", worker.url, silent)
+        if refusal := worker.refusal:
+            worker.health = Health.DOWN
+        elif ready.status == 200:  # one that was down and is not ready yet is still starting
+            worker.health = Health.READY
+        if before is not worker.health:
+            log.info("worker is %s worker=%s %s", worker.health.name.lower(), worker.url, refusal)
 
 
 async def repeat(action: Callable[[], Awaitable[None]], interval_s: float) -> None:

@@ -47,6 +47,8 @@ class Relay:
     _worker: Worker | None = None
     _asked = ""
     """The URL of the last worker that was asked; ``_worker`` is the one that has the call now."""
+    _lane = "stable"
+    """The lane that it was in."""
     _status = 0
     _connection: Connection | None = None
     _reused = False
@@ -88,7 +90,7 @@ class Relay:
             refused = Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
             self._fail("upstream_error", refused, refused.code)
             return
-        self._asked = worker.url
+        self._asked, self._lane = worker.url, worker.lane
         worker.num_in_flight += 1
         connection = self._gateway.pool.take_idle(self._gateway.origins[worker.url])
         if connection is not None:
@@ -171,6 +173,7 @@ class Relay:
             stream=self._splitter is not None,
             delivery=self._delivery,
             worker=self._asked,
+            lane=self._lane,
             rest=self._rest,
             record=record,
             error=error,

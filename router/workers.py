@@ -20,7 +20,9 @@ _MAX_BACK_OFF_S = 30.0
 
 
 class Health(IntEnum):
-    """READY takes calls. WAITING answers but is not ready, as during a weight swap: calls wait there. DOWN does not answer."""
+    """READY takes calls. WAITING answers but is not ready, as during a weight swap: calls wait there. DOWN gets none: it does not
+    answer, or it must not serve (``Worker.refusal`` says why).
+    """
 
     READY = 0
     WAITING = 1
@@ -52,6 +54,12 @@ class Worker:
     lane: Lane = "stable"
     draining: bool = False
     busy_until: float = 0.0
+    version: str = ""
+    """The weights that it says it holds; empty where it does not say."""
+    allowed: frozenset[str] = frozenset()
+    """The versions that its lane serves; empty: any."""
+    out: str = ""
+    """Why whoever publishes versions took it out of rotation; empty where nobody did."""
     ejection: Ejection = field(default_factory=Ejection)
     recent: RecentKeys = field(default_factory=RecentKeys, repr=False)
     hasher: blake2b = field(init=False, repr=False)
@@ -64,6 +72,13 @@ class Worker:
     def load(self) -> int:
         """Calls that it holds, as far as anybody knows."""
         return self.num_in_flight + self.num_elsewhere
+
+    @property
+    def refusal(self) -> str:
+        """Why it must not serve although it answers; empty if it may."""
+        if self.out or not self.version or not self.allowed or self.version in self.allowed:
+            return self.out
+        return f"holds {self.version}, its lane serves {' and '.join(sorted(self.allowed))}"
 
     @property
     def plain(self) -> bool:

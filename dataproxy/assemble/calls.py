@@ -13,7 +13,8 @@ class NewCall:
     ``session_id`` is "" where the agent named none; ``prefixes`` are the conversation digests of its messages up to each earlier
     answer, longest first; ``token_prefixes`` those of its prompt's ids; ``continues`` is the event that the agent named as the one
     before; ``ends`` maps a choice to the conversation digest with that answer; ``prompt_ids`` [P] are raw, or None;
-    ``borders`` maps a choice to (length in tokens, digest) of its prompt and output. Versions are indices, −1 for none.
+    ``borders`` maps a choice to (length in tokens, digest) of its prompt and output. Versions are indices, −1 for none. ``lane`` is
+    that of the worker that answered, "" where none did.
     """
 
     tenant: str
@@ -34,6 +35,7 @@ class NewCall:
     last_version: int
     newest_version: int
     retry_of: str | None = None
+    lane: str = ""
 
 
 @dataclass(slots=True)
@@ -52,7 +54,8 @@ class End:
 class Trajectory:
     """A trajectory's row as placement sees it; ``closed`` once it was leased: later calls open another.
 
-    ``ended`` once a terminal reward or its session's end came: a new conversation opens another.
+    ``ended`` once a terminal reward or its session's end came: a new conversation opens another. ``lane``: whose workers served it,
+    "mixed" if those of both did, "" if nobody's did yet.
     """
 
     trajectory_id: str
@@ -64,6 +67,12 @@ class Trajectory:
     num_eligible: int = 0
     last_version: int = -1
     newest_version: int = -1
+    lane: str = ""
+
+    def serve_in(self, lane: str) -> None:
+        """A worker of ``lane`` served a call of it; "" says nothing."""
+        if lane and lane != self.lane:
+            self.lane = "mixed" if self.lane else lane
 
 
 @dataclass(slots=True, frozen=True)

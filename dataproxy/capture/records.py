@@ -34,7 +34,10 @@ class RequestHalf(msgspec.Struct, frozen=True, tag="request"):
 
 
 class ResponseHalf(msgspec.Struct, frozen=True, tag="response"):
-    """What the agent got: ``body`` exactly as sent, the engine's ``record`` (JSON bytes, empty if none) taken out of it."""
+    """What the agent got: ``body`` exactly as sent, the engine's ``record`` (JSON bytes, empty if none) taken out of it.
+
+    ``lane`` is that of the ``worker``.
+    """
 
     event_id: str
     status: int
@@ -46,6 +49,7 @@ class ResponseHalf(msgspec.Struct, frozen=True, tag="response"):
     first_byte_us: int
     ended_us: int
     error: str = ""
+    lane: str = "stable"
 
 
 Half = RequestHalf | ResponseHalf

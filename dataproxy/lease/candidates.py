@@ -1,7 +1,8 @@
 """Which trajectories may be lent now, freshest policy first, and how many are left out for which reason.
 
 Ready: rewarded, something eligible in it, idle for the agent's settling time, its reward window over (``dataproxy.lease.windows``).
-Of the ready ones some are held by another lease, have been trained often enough, are too old, or have lost their consent.
+Of the ready ones some were served by both lanes, are held by another lease, have been trained often enough, are too old, or have
+lost their consent.
 """
 
 from collections.abc import Iterator
@@ -49,7 +50,7 @@ def find_candidates(connection: Connection, terms: Terms) -> Iterator[Candidate]
     query = (
         select(trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.agent, trajectory.c.session_id)
         .select_from(with_agent())
-        .where(_ready(terms), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms))
+        .where(_ready(terms), ~_mixed(), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms))
         .order_by(trajectory.c.newest_version.desc(), trajectory.c.last_us, trajectory.c.trajectory_id)
     )
     skip = 0
@@ -63,8 +64,14 @@ def count_left_out(connection: Connection, terms: Terms) -> dict[str, int]:
     reused = trajectory.c.times_trained >= terms.max_reuse
     stale = trajectory.c.newest_version < terms.oldest_version
     later = trajectory.c.newest_version > terms.version_now  # sampled by weights that were rolled back
-    free = and_(~held(), ~reused)
-    reasons = {"leased": held(), "reused": and_(~held(), reused), "stale": and_(free, stale), "rolled_back": and_(free, later)}
+    free = and_(~held(), ~reused, ~_mixed())
+    reasons = {
+        "mixed_lanes": and_(~held(), ~reused, _mixed()),
+        "leased": held(),
+        "reused": and_(~held(), reused),
+        "stale": and_(free, stale),
+        "rolled_back": and_(free, later),
+    }
     counts = {}
     for reason, condition in reasons.items():
         query = select(func.count()).select_from(with_agent()).where(_ready(terms), condition)
@@ -86,6 +93,11 @@ def _ready(terms: Terms) -> ColumnElement[bool]:
     if terms.agent is not None:
         conditions.append(trajectory.c.agent == terms.agent)
     return and_(*conditions)
+
+
+def _mixed() -> ColumnElement[bool]:
+    """Served by the canary's workers and by others: what it earned says nothing of either version."""
+    return trajectory.c.lane == "mixed"
 
 
 def _fresh(terms: Terms) -> ColumnElement[bool]:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from router.workers import Lane
+
+T = TypeVar("T")
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,12 +31,27 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: float | None = None
 
 
+class Out(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why a worker is out of rotation. With ``until_restart`` for as long as it is the ``instance`` that it was."""
+
+    reason: str
+    since_us: int
+    until_restart: bool = False
+    instance: str = ""
+
+
 class Registered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that the file holds. ``draining`` names workers by id, those of the settings too."""
+    """All that the file holds. ``draining``, ``out`` and ``lanes`` name workers by id, those of the settings too.
+
+    ``lanes``: workers that were moved; ``versions``: the weights that each lane serves, any where a lane has no entry.
+    """
 
     workers: tuple[Entry, ...] = ()
     draining: frozenset[str] = frozenset()
     canary_per_mille: int | None = None
+    out: dict[str, Out] = {}
+    lanes: dict[str, Lane] = {}
+    versions: dict[Lane, list[str]] = {}
 
     def living(self, now: float) -> "Registered":
         """Without what has expired."""
@@ -116,7 +133,9 @@ class Change:
         """Take a worker out; whether it was there."""
         kept = tuple(entry for entry in self.now.workers if id_of(entry.url) != worker_id)
         was_there = len(kept) < len(self.now.workers)
-        self.now = msgspec.structs.replace(self.now, workers=kept, draining=self.now.draining - {worker_id})
+        out, lanes = _without(self.now.out, worker_id), _without(self.now.lanes, worker_id)
+        draining = self.now.draining - {worker_id}
+        self.now = msgspec.structs.replace(self.now, workers=kept, draining=draining, out=out, lanes=lanes)
         return was_there
 
     def drain(self, worker_id: str, on: bool) -> None:
@@ -127,3 +146,21 @@ class Change:
     def share(self, canary_per_mille: int) -> None:
         """Set the canary lane's share."""
         self.now = msgspec.structs.replace(self.now, canary_per_mille=canary_per_mille)
+
+    def serve(self, lane: Lane, versions: list[str]) -> None:
+        """Say which versions a lane serves; none: any."""
+        others = {name: served for name, served in self.now.versions.items() if name != lane}
+        self.now = msgspec.structs.replace(self.now, versions=others | ({lane: versions} if versions else {}))
+
+    def move(self, worker_id: str, lane: Lane) -> None:
+        """Put a worker into a lane."""
+        self.now = msgspec.structs.replace(self.now, lanes=self.now.lanes | {worker_id: lane})
+
+    def put_out(self, worker_id: str, out: Out | None) -> None:
+        """Take a worker out of rotation, or back in."""
+        others = _without(self.now.out, worker_id)
+        self.now = msgspec.structs.replace(self.now, out=others | ({worker_id: out} if out else {}))
+
+
+def _without(entries: dict[str, T], worker_id: str) -> dict[str, T]:
+    return {name: entry for name, entry in entries.items() if name != worker_id}

@@ -1,6 +1,7 @@
-"""The operator's routes: register, renew, drain and remove workers, and share sessions out to the canary lane. Operators only.
+"""The operator's routes: register, renew, drain and remove workers, put them into lanes, in and out of rotation.
 
-An operator is an admin whose key belongs to no tenant: a worker serves every tenant, so no tenant's admin may bring one in.
+An operator is an admin whose key belongs to no tenant: a worker serves every tenant, so no tenant's admin may bring one in. Whoever
+publishes versions for all tenants (the trainer's key without a tenant) may look, say what a lane serves, and what must not serve.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ from gateway.bodies import read_body
 from gateway.errors import Refused
 from gateway.fleet.addresses import Network, checked_origin
 from gateway.fleet.follow import Follower, entry_of
-from gateway.fleet.register import Change, Register, id_of
+from gateway.fleet.register import Change, Out, Register, id_of
 from gateway.headers import credential, header
 from gateway.state import Gateway
 from router.workers import Lane, Worker
@@ -33,14 +34,32 @@ class NewWorker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["sglang", "external"] = "sglang"
 
 
-class Lanes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The share of the canary lane."""
+class Lanes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The share of the canary lane, and the versions that the lanes named serve (an empty list: any). None: as it is."""
 
-    canary_per_mille: Annotated[int, msgspec.Meta(ge=0, le=1000)]
+    canary_per_mille: Annotated[int, msgspec.Meta(ge=0, le=1000)] | None = None
+    versions: dict[Lane, list[str]] = {}
+
+
+class Move(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lane that a worker goes to."""
+
+    lane: Lane
+
+
+class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a worker goes out of rotation. With ``until_restart`` only another ``instance`` of it is let back in by itself."""
+
+    reason: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
+    until_restart: bool = False
+    instance: str = ""
 
 
 class WorkerView(msgspec.Struct, frozen=True):
-    """A worker as operators see it. ``drained``: it is draining, runs nothing, and no session of it is recent."""
+    """A worker as operators see it. ``drained``: it is draining, runs nothing, and no session of it is recent.
+
+    ``version``: the weights that it says it holds; ``refusal``: why it gets no calls although it answers; ``out``: who took it out.
+    """
 
     id: str
     url: str
@@ -55,6 +74,9 @@ class WorkerView(msgspec.Struct, frozen=True):
     draining: bool
     drained: bool
     ejected: bool
+    version: str
+    refusal: str
+    out: Out | None
 
 
 def add_fleet(api: FastAPI, gateway: Gateway, register: Register, follower: Follower) -> None:
@@ -65,6 +87,9 @@ def add_fleet(api: FastAPI, gateway: Gateway, register: Register, follower: Foll
     api.add_api_route("/v1/workers/{worker_id}", routes.remove, methods=["DELETE"])
     api.add_api_route("/v1/workers/{worker_id}/drain", routes.drain, methods=["POST"])
     api.add_api_route("/v1/workers/{worker_id}/drain", routes.undrain, methods=["DELETE"])
+    api.add_api_route("/v1/workers/{worker_id}/out", routes.take_out, methods=["PUT"])
+    api.add_api_route("/v1/workers/{worker_id}/out", routes.take_back, methods=["DELETE"])
+    api.add_api_route("/v1/workers/{worker_id}/lane", routes.move, methods=["PUT"])
     api.add_api_route("/v1/lanes", routes.share, methods=["PUT"])
 
 
@@ -79,7 +104,7 @@ class FleetRoutes:
 
     async def show(self, request: Request) -> Response:
         """Every worker that this process knows."""
-        await self._require_operator(request)
+        await self._require_operator(request, "trainer")
         return _json({"workers": [self._view(worker) for worker in self._gateway.workers], **self._lanes()})
 
     async def add(self, request: Request) -> Response:
@@ -110,11 +135,42 @@ class FleetRoutes:
         """End a drain."""
         return await self._drain(request, worker_id, on=False)
 
+    async def take_out(self, request: Request, worker_id: str) -> Response:
+        """No calls for a worker from now on, but for those that it runs."""
+        await self._require_operator(request, "trainer")
+        self._known(worker_id)
+        asked = await self._read(request, Rotation)
+        out = Out(asked.reason, time.time_ns() // 1000, asked.until_restart, asked.instance)
+        await self._change(lambda change: change.put_out(worker_id, out))
+        return _json(self._view(self._known(worker_id)))
+
+    async def take_back(self, request: Request, worker_id: str) -> Response:
+        """Calls for a worker again, once it is found ready."""
+        await self._require_operator(request, "trainer")
+        self._known(worker_id)
+        await self._change(lambda change: change.put_out(worker_id, None))
+        return _json(self._view(self._known(worker_id)))
+
+    async def move(self, request: Request, worker_id: str) -> Response:
+        """Put a worker into a lane."""
+        await self._require_operator(request, "trainer")
+        self._known(worker_id)
+        lane = (await self._read(request, Move)).lane
+        await self._change(lambda change: change.move(worker_id, lane))
+        return _json(self._view(self._known(worker_id)))
+
     async def share(self, request: Request) -> Response:
-        """Set the share of the canary lane."""
-        await self._require_operator(request)
+        """Set the share of the canary lane, and say what the lanes serve."""
+        await self._require_operator(request, "trainer")
         lanes = await self._read(request, Lanes)
-        await self._change(lambda change: change.share(lanes.canary_per_mille))
+
+        def edit(change: Change) -> None:
+            if lanes.canary_per_mille is not None:
+                change.share(lanes.canary_per_mille)
+            for lane, versions in lanes.versions.items():
+                change.serve(lane, versions)
+
+        await self._change(edit)
         return _json(self._lanes())
 
     async def _drain(self, request: Request, worker_id: str, *, on: bool) -> Response:
@@ -134,9 +190,9 @@ class FleetRoutes:
         self._follower(time.time())
         return result
 
-    async def _require_operator(self, request: Request) -> None:
+    async def _require_operator(self, request: Request, *others: str) -> None:
         identity = await self._gateway.keys.holder(credential(request.scope["headers"]))
-        if identity.role != "admin" or identity.tenant:
+        if identity.role not in ("admin", *others) or identity.tenant:
             raise Refused(
                 403, "operator_required", "only the operator's key may do this (admin.key in the configuration directory)"
             )
@@ -156,8 +212,8 @@ class FleetRoutes:
                 return worker
         raise Refused(404, "worker_not_found", "no worker has this id; GET /v1/workers lists them")
 
-    def _lanes(self) -> dict[str, int]:
-        return {"canary_per_mille": self._gateway.routing.canary_per_mille}
+    def _lanes(self) -> dict[str, object]:
+        return {"canary_per_mille": self._gateway.routing.canary_per_mille, "versions": self._follower.registered.versions}
 
     def _view(self, worker: Worker) -> WorkerView:
         return WorkerView(
@@ -174,6 +230,9 @@ class FleetRoutes:
             draining=worker.draining,
             drained=worker.draining and not worker.load and worker.recent.empty,
             ejected=worker.ejection.holds(time.monotonic()),
+            version=worker.version,
+            refusal=worker.refusal,
+            out=self._follower.registered.out.get(id_of(worker.url)) if worker.out else None,
         )
 
 

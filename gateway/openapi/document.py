@@ -162,8 +162,21 @@ def _fleet() -> dict[str, Any]:
             "post": _operation("No new sessions for a worker", "operator", worker, (*denied, 404), worker_id),
             "delete": _operation("End a drain", "operator", worker, (*denied, 404), worker_id),
         },
+        "/v1/workers/{worker_id}/out": {
+            "put": _operation("Out of rotation", "operator", worker, (*denied, *body, 404), worker_id, request="Rotation"),
+            "delete": _operation("Back in rotation", "operator", worker, (*denied, 404), worker_id),
+        },
+        "/v1/workers/{worker_id}/lane": {
+            "put": _operation("Move a worker to a lane", "operator", worker, (*denied, *body, 404), worker_id, request="Move")
+        },
         "/v1/lanes": {
-            "put": _operation("Share of the canary lane", "operator", {200: _json(ref("Lanes"))}, (*denied, *body), request="Lanes")
+            "put": _operation(
+                "Share of the canary lane, and what lanes serve",
+                "operator",
+                {200: _json(ref("Lanes"))},
+                (*denied, *body),
+                request="Lanes",
+            )
         },
     }
 

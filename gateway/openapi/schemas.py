@@ -110,10 +110,28 @@ SCHEMAS: dict[str, Schema] = {
             "health": {"enum": ["ready", "waiting", "down"]}, "models": {"type": "array", "items": STRING},
             "in_flight": {"type": "integer"}, "elsewhere": {"type": "integer"}, "max_running": {"type": ["integer", "null"]},
             "draining": {"type": "boolean"}, "drained": {"type": "boolean"}, "ejected": {"type": "boolean"},
+            "version": {**STRING, "description": "The weights that it says it holds."},
+            "refusal": {**STRING, "description": "Why it gets no calls although it answers; empty if it may serve."},
+            "out": {"anyOf": [ref("Rotation"), {"type": "null"}]},
         },
         "id", "url", "lane", "health", "models", "draining",
     ),
     "Lanes": record(
-        {"canary_per_mille": {"type": "integer", "minimum": 0, "maximum": 1000}}, "canary_per_mille", additionalProperties=False
+        {
+            "canary_per_mille": {"type": ["integer", "null"], "minimum": 0, "maximum": 1000},
+            "versions": {
+                "type": "object", "propertyNames": {"enum": ["stable", "canary"]},
+                "additionalProperties": {"type": "array", "items": STRING},
+            },
+        },
+        additionalProperties=False,
+    ),
+    "Move": record({"lane": {"enum": ["stable", "canary"]}}, "lane", additionalProperties=False),
+    "Rotation": record(
+        {
+            "reason": {**STRING, "minLength": 1, "maxLength": 1000}, "until_restart": {"type": "boolean", "default": False},
+            "instance": STRING,
+        },
+        "reason",
     ),
 }  # fmt: skip

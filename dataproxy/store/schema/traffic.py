@@ -50,6 +50,7 @@ trajectory = Table(
     Column("last_version", Integer, nullable=False),
     Column("newest_version", Integer, nullable=False),
     Column("ended", Boolean, nullable=False, server_default=false()),
+    Column("lane", String(16), nullable=False, server_default=""),
     Index("ix_trajectory_session", "tenant", "session_id", "last_us"),
     Index("ix_trajectory_ready", "num_rewards", "num_eligible", "times_trained", "last_us"),
     Index("ix_trajectory_started", "started_us", "trajectory_id"),

@@ -50,7 +50,8 @@ async def urls(client):
     ("method", "path"),
     [
         ("GET", "/v1/workers"), ("POST", "/v1/workers"), ("DELETE", "/v1/workers/x"), ("POST", "/v1/workers/x/drain"),
-        ("DELETE", "/v1/workers/x/drain"), ("PUT", "/v1/lanes"),
+        ("DELETE", "/v1/workers/x/drain"), ("PUT", "/v1/lanes"), ("PUT", "/v1/workers/x/out"), ("DELETE", "/v1/workers/x/out"),
+        ("PUT", "/v1/workers/x/lane"),
     ],
 )  # fmt: skip
 async def test_only_the_operator_may_and_no_tenants_admin(served, key, method, path):

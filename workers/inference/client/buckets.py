@@ -29,7 +29,7 @@ class Bucket:
 
 
 def make_buckets(tensors: Mapping[str, torch.Tensor], bucket_bytes: int = BUCKET_BYTES) -> Iterator[Bucket]:
-    """Yield the tensors as `in_buckets` divides them, packed. One bucket exists at a time if the caller lets go of the one before."""
+    """Yield the tensors as `in_buckets` divides them, packed; one exists at a time if the caller lets go of the one before."""
     return map(_pack, in_buckets(tensors, bucket_bytes))
 
 
