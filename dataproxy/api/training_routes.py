@@ -11,6 +11,7 @@ from dataproxy.client.types import KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.errors import Refused
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
 from dataproxy.store import versions
+from dataproxy.store.version_history import rebuild
 from dataproxy.vault.lend import Lending
 
 router = APIRouter(prefix="/v1")
@@ -74,6 +75,15 @@ def get_batch(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
         return json_answer(versions.get_batch(connection, batch_id, scope(caller)))
 
 
+@router.get("/batches/{batch_id}/rebuilt")
+def get_rebuilt(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
+    """The batch again, from the rewards that had come by then."""
+    require(caller, "trainer", "reviewer")
+    with services.database.read() as connection:
+        manifest = versions.get_batch(connection, batch_id, scope(caller))
+        return json_answer(rebuild(connection, manifest, scope(caller)))
+
+
 @router.post("/versions")
 def post_version(services: ServicesDep, caller: Caller, body: Body) -> Response:
     """Put a version or its new state on record."""
@@ -91,7 +101,7 @@ def get_versions(services: ServicesDep, caller: Caller) -> Response:
     """All versions."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer([_shown(caller, version) for version in versions.list_versions(connection)])
+        return json_answer([shown(caller, version) for version in versions.list_versions(connection)])
 
 
 @router.get("/versions/serving")
@@ -99,7 +109,7 @@ def get_serving(services: ServicesDep, caller: Caller) -> Response:
     """The version that serves."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer(_shown(caller, versions.serving_version(connection)))
+        return json_answer(shown(caller, versions.serving_version(connection)))
 
 
 @router.get("/versions/{name}")
@@ -107,9 +117,9 @@ def get_version(services: ServicesDep, caller: Caller, name: str) -> Response:
     """One version."""
     require(caller, "trainer", "reviewer", "gateway")
     with services.database.read() as connection:
-        return json_answer(_shown(caller, versions.get_version(connection, name)))
+        return json_answer(shown(caller, versions.get_version(connection, name)))
 
 
-def _shown(caller: KeyInfo, version: PolicyVersion) -> PolicyVersion:
+def shown(caller: KeyInfo, version: PolicyVersion) -> PolicyVersion:
     """What a version learned from, and how well it did at it, comes from every tenant; a tenant sees its name and state."""
     return version if scope(caller) is None else msgspec.structs.replace(version, directory="", batch_id=None, metrics={})

@@ -15,6 +15,7 @@ from dataproxy.console import (
     signing,
     trajectory_pages,
     verify_pages,
+    version_pages,
     view_pages,
 )
 from dataproxy.console.audits import Audits
@@ -34,6 +35,7 @@ _PAGES = (
     governance_pages,
     verify_pages,
     learning_pages,
+    version_pages,
     live_pages,
 )
 _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 400, AtdpError: 400, RedactionFailed: 400}

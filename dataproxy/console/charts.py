@@ -1,5 +1,6 @@
 """A line of numbers as the coordinates of a small chart; the template draws it as SVG, without a script. Pure."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,9 +20,10 @@ class Dot:
 
 @dataclass(slots=True, frozen=True)
 class Chart:
-    """``ticks`` are (y, text) of horizontal lines; ``line`` is the ``points`` of a polyline."""
+    """``says`` explains the title; ``ticks`` are (y, text) of horizontal lines; ``line`` is the ``points`` of a polyline."""
 
     title: str
+    says: str
     dots: list[Dot]
     line: str
     ticks: list[tuple[float, str]]
@@ -32,8 +34,9 @@ class Chart:
     bottom: int = HEIGHT - _BOTTOM
 
 
-def line_chart(title: str, points: Sequence[tuple[str, float]]) -> Chart | None:
-    """``points`` are (label, value) in order; None where there is none."""
+def line_chart(title: str, points: Sequence[tuple[str, float]], says: str = "") -> Chart | None:
+    """``points`` are (label, value) in order, of which those without a finite value are left out; None where there is none."""
+    points = [point for point in points if math.isfinite(point[1])]
     if not points:
         return None
     values = [value for _, value in points]
@@ -47,4 +50,4 @@ def line_chart(title: str, points: Sequence[tuple[str, float]]) -> Chart | None:
 
     dots = [Dot(round(_LEFT + i * step, 1), y_of(value), label, value) for i, (label, value) in enumerate(points)]
     ticks = [(y_of(value), f"{value:.3g}") for value in (low, (low + high) / 2, high)]
-    return Chart(title, dots, " ".join(f"{dot.x},{dot.y}" for dot in dots), ticks)
+    return Chart(title, says, dots, " ".join(f"{dot.x},{dot.y}" for dot in dots), ticks)

@@ -1,75 +1,60 @@
-"""Learning: reward by policy version, what the trainer measured, versions as a tree, and what each was trained on."""
+"""Learning: what was measured by version, alarms, versions as a tree, and two versions beside each other."""
 
 from collections import defaultdict
-from typing import TypeVar
+from typing import Annotated, Any
 
-import msgspec
-from fastapi import APIRouter, Request, Response
-from sqlalchemy import select
+from fastapi import APIRouter, Query, Request, Response
 
 from atdp.versions import PolicyVersion, version_index
-from dataproxy.api import reading_routes, training_routes
+from dataproxy.alarms.watch import look
+from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
-from dataproxy.api.on_record import put_on_record
-from dataproxy.client.types import VersionRewards
-from dataproxy.console.charts import Chart, line_chart
+from dataproxy.console.measures import charts_of, compared, verdict
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
-from dataproxy.store.schema import training_use
+from dataproxy.store import versions as stored
+from dataproxy.store.version_history import states_of
+from dataproxy.store.version_outcomes import MOST_TRAJECTORIES, version_outcomes
 
 router = APIRouter()
-T = TypeVar("T")
-_MOST_VERSIONS = 200
-_MOST_USES = 200
+_MOST_VERSIONS, _CHANGES = 200, 12
+Name = Annotated[str, Query(max_length=32)]
 
 
 @router.get("/learning")
 def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Response:
-    """Curves by version, and the tree."""
+    """Alarms, the tree, and curves by version."""
     require(seat.caller, "reviewer", "trainer")
-    rewards = _read(reading_routes.get_reward_stats(services, seat.caller), list[VersionRewards])[-_MOST_VERSIONS:]
-    versions = _read(training_routes.get_versions(services, seat.caller), list[PolicyVersion])
-    recent = versions[-_MOST_VERSIONS:]
-    charts = [line_chart("Mean reward", [(r.version, r.mean) for r in rewards])]
-    charts += [line_chart("Rewarded trajectories", [(r.version, float(r.num)) for r in rewards])]
-    for name in sorted({name for version in recent for name in version.metrics}):
-        charts.append(line_chart(name, [(v.version, v.metrics[name]) for v in recent if name in v.metrics]))
-    drawn: list[Chart] = [chart for chart in charts if chart is not None]
-    by_version = {r.version: r for r in rewards}
-    tree = _tree(recent)
-    return render(
-        request,
-        "learning.html",
-        seat,
-        charts=drawn,
-        tree=tree,
-        rewards=by_version,
-        num_versions=len(versions),
-        operator=scope(seat.caller) is None,
-    )
-
-
-@router.get("/versions/{name}")
-def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) -> Response:
-    """One version: where it comes from, how its step went, and the trajectories that it learned from."""
-    require(seat.caller, "reviewer", "trainer")
-    version_index(name)
-    version = msgspec.json.decode(bytes(training_routes.get_version(services, seat.caller, name).body), type=PolicyVersion)
     tenant = scope(seat.caller)
-    query = select(training_use).where(training_use.c.version == name)
-    if tenant is not None:
-        query = query.where(training_use.c.tenant == tenant)
-    ordered = query.order_by(training_use.c.used_us, training_use.c.trajectory_id).limit(_MOST_USES + 1)
     with services.database.read() as connection:
-        uses = connection.execute(ordered).all()
-    put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
-    return render(
-        request, "version.html", seat, version=version, uses=uses[:_MOST_USES], more=len(uses) > _MOST_USES,
-        may_open=seat.caller.role != "trainer",
-    )  # fmt: skip
+        versions = [training_routes.shown(seat.caller, one) for one in stored.list_versions(connection)]
+        outcomes = version_outcomes(connection, tenant)
+        alarms = look(connection, tenant, services.now_us())
+        changes = states_of(connection, limit=_CHANGES) if tenant is None else []
+    recent = versions[-_MOST_VERSIONS:]
+    shown: dict[str, Any] = {"tree": tree_of(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
+    shown |= {"num_versions": len(versions), "operator": tenant is None, "alarms": alarms, "looked_at": MOST_TRAJECTORIES}
+    names = [one.version for one in reversed(recent)]
+    serving = next((one for one in versions if one.state == "serving"), None)
+    pair = (serving.parent or "", serving.version) if serving is not None else ("", "")
+    return render(request, "learning.html", seat, charts=charts_of(outcomes, recent), names=names, pair=pair, **shown)
 
 
-def _tree(versions: list[PolicyVersion]) -> list[tuple[int, PolicyVersion]]:
+@router.get("/compare")
+def get_compare(request: Request, services: ServicesDep, seat: Seat, first: Name = "", second: Name = "") -> Response:
+    """Two versions: what they earned, how sure the difference is, and what their steps measured."""
+    require(seat.caller, "reviewer", "trainer")
+    indexes = (version_index(first), version_index(second))
+    with services.database.read() as connection:
+        pair = [training_routes.shown(seat.caller, stored.get_version(connection, name)) for name in (first, second)]
+        earned = {one.version: one for one in version_outcomes(connection, scope(seat.caller), among=indexes)}
+    outcomes = [earned.get(name) for name in (first, second)]
+    shown: dict[str, Any] = {"pair": pair, "outcomes": outcomes, "verdict": verdict(*outcomes), "looked_at": MOST_TRAJECTORIES}
+    figures = compared(pair[0].metrics, pair[1].metrics)
+    return render(request, "compare.html", seat, figures=figures, operator=scope(seat.caller) is None, **shown)
+
+
+def tree_of(versions: list[PolicyVersion]) -> list[tuple[int, PolicyVersion]]:
     """(depth, version), newest first; depth counts branches, so that a line of versions stays straight."""
     children: dict[str | None, list[PolicyVersion]] = defaultdict(list)
     for version in versions:
@@ -79,7 +64,3 @@ def _tree(versions: list[PolicyVersion]) -> list[tuple[int, PolicyVersion]]:
         siblings = children[version.parent]
         depth[version.version] = depth.get(version.parent or "", 0) + (version is not siblings[0])
     return [(min(depth[version.version], 6), version) for version in reversed(versions)]
-
-
-def _read(answer: Response, type_: type[T]) -> T:
-    return msgspec.json.decode(bytes(answer.body), type=type_)

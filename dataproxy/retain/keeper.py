@@ -1,10 +1,11 @@
-"""The housekeeping of the store while the data proxy runs, in a thread of its own: checkpoints, retention, purged files."""
+"""The housekeeping of the store while the data proxy runs, in a thread of its own: checkpoints, retention, purged files, alarms."""
 
 import logging
 import threading
 
 from sqlalchemy.exc import OperationalError
 
+from dataproxy.alarms.file import AlarmFile
 from dataproxy.errors import Refused
 from dataproxy.retain.retention import expire
 from dataproxy.services import Services
@@ -28,6 +29,7 @@ class Keeper:
         self._every_us = int(settings.checkpoint_s * 1e6)
         self._retention_us = int(settings.retention_s * 1e6)
         self._looked_us = self._shredded_us = 0
+        self._alarms = AlarmFile(services)
 
     def run(self, stop: threading.Event) -> None:
         """Until ``stop`` is set. A database that is busy or full is tried again."""
@@ -50,6 +52,7 @@ class Keeper:
         if now_us - self._looked_us >= self._retention_us:
             self._looked_us = now_us
             self._expire(now_us)
+        self._alarms.write()
 
     def close(self) -> None:
         """The last checkpoint: of everything that was stored before the process ends."""

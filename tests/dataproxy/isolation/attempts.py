@@ -95,6 +95,7 @@ DATA_PROXY = (
     Attempt("POST", f"/v1/leases/{NAME}/renew", "trainer", (LEASE,), {"ttl_s": 60}, route="/v1/leases/{lease_id}/renew"),
     Attempt("POST", f"/v1/leases/{NAME}/ack", "trainer", (LEASE,), {"outcome": "abandoned"}, route="/v1/leases/{lease_id}/ack"),
     Attempt("GET", f"/v1/batches/{NAME}", "reviewer", (BATCH,), route="/v1/batches/{batch_id}"),
+    Attempt("GET", f"/v1/batches/{NAME}/rebuilt", "reviewer", (BATCH,), route="/v1/batches/{batch_id}/rebuilt"),
     Attempt("POST", "/v1/batches", "trainer", (BATCH,), _MANIFEST, claims=True),
     Attempt("GET", "/v1/versions", "reviewer"),
     Attempt("GET", "/v1/versions/serving", "reviewer"),

@@ -1,0 +1,53 @@
+"""One policy version: where it comes from, what became of it, and what it learned from; and its batch, rebuilt."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from atdp.versions import version_index
+from dataproxy.api import training_routes
+from dataproxy.api.identity import require, scope
+from dataproxy.api.on_record import put_on_record
+from dataproxy.console.rendering import render
+from dataproxy.console.seat import Seat, ServicesDep
+from dataproxy.store import versions
+from dataproxy.store.scope import EVERYBODY
+from dataproxy.store.version_history import lent_us, rebuild, rewards_at, states_of, uses_of
+from dataproxy.store.version_outcomes import version_outcomes
+
+router = APIRouter()
+_MOST_USES = 200
+
+
+@router.get("/versions/{name}")
+def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) -> Response:
+    """A version, and the trajectories that it learned from with their rewards as seen then and now."""
+    require(seat.caller, "reviewer", "trainer")
+    index = version_index(name)
+    tenant = scope(seat.caller)
+    with services.database.read() as connection:
+        version = training_routes.shown(seat.caller, versions.get_version(connection, name))
+        uses = uses_of(connection, tenant, name, _MOST_USES + 1)
+        owners = {row.trajectory_id: row.tenant for row in uses[:_MOST_USES]}
+        now = rewards_at(connection, owners, None)
+        outcomes = version_outcomes(connection, tenant, among=(index,))
+        states = states_of(connection, name) if tenant is None else []
+    with services.database.read(EVERYBODY) as connection:
+        at_us = lent_us(connection, uses[0].lease_id) if uses else None
+    with services.database.read() as connection:
+        then = rewards_at(connection, owners, at_us) if at_us is not None else {}
+    put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
+    shown: dict[str, Any] = {"version": version, "uses": uses[:_MOST_USES], "more": len(uses) > _MOST_USES, "states": states}
+    shown |= {"then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
+    return render(request, "version.html", seat, may_open=seat.caller.role != "trainer", operator=tenant is None, **shown)
+
+
+@router.get("/batches/{batch_id}")
+def get_batch(request: Request, services: ServicesDep, seat: Seat, batch_id: str) -> Response:
+    """A batch as it was: its trajectories, the rewards that were used, and whether the store leads to the same ones again."""
+    require(seat.caller, "reviewer", "trainer")
+    with services.database.read() as connection:
+        batch = rebuild(connection, versions.get_batch(connection, batch_id, scope(seat.caller)), scope(seat.caller))
+    owners = {row.tenant for row in batch.rows if row.tenant} or {seat.caller.tenant}
+    put_on_record(services, seat.caller, owners, "batch", batch_id, seat.purpose)
+    return render(request, "batch.html", seat, batch=batch, manifest=batch.manifest, may_open=seat.caller.role != "trainer")
