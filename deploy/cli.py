@@ -22,6 +22,7 @@ from deploy.commands import (
     train,
     up,
     versions,
+    workers,
 )
 
 _HELP = """An OpenAI-compatible gateway that turns live agent traffic into governed online reinforcement learning.
@@ -44,6 +45,7 @@ app.add_typer(feedback.app, name="feedback")
 app.command("console")(console.console)
 app.command("export")(export.export)
 app.add_typer(versions.app, name="versions")
+app.add_typer(workers.app, name="workers")
 app.command("rollback")(rollback.rollback)
 app.command("train")(train.train)
 app.add_typer(audit.app, name="audit")

@@ -1,5 +1,6 @@
 """``headrace status``: what runs, and what is in the store."""
 
+import contextlib
 import json as json_module
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +46,23 @@ def running_lines(paths: "Paths") -> Iterator[str]:
     if workers is None:
         yield "  the gateway does not answer right now"
     else:
-        yield from (f"  {url} is {health}" for url, health in workers.items() if health != "ready")
+        yield from _not_ready(paths, workers)
+
+
+def _not_ready(paths: "Paths", workers: dict[str, str]) -> Iterator[str]:
+    """A line for each worker that gets no calls, with the reason where it is out of rotation."""
+    from deploy.errors import DeployError
+    from deploy.fleet import list_workers
+
+    found = {}
+    if any(health == "down" for health in workers.values()):
+        with contextlib.suppress(DeployError, OSError):  # the health is known even where no reason is to be had
+            found = {worker.url: worker for worker in list_workers(paths) if worker.refusal}
+    for url, health in workers.items():
+        if url in found:
+            yield f"  {url} gets no calls: {found[url].refusal} (headrace workers back {found[url].id})"
+        elif health != "ready":
+            yield f"  {url} is {health}"
 
 
 def _process(pid_file: Path) -> str:

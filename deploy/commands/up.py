@@ -24,6 +24,7 @@ def up(
     dtype: Annotated[Literal["float32", "bfloat16"], typer.Option(help="What the engine computes in.")] = "float32",
     train: Annotated[bool, typer.Option("--train/--no-train", help="Run the trainer.")] = True,
     gateways: Annotated[int, typer.Option(min=1, max=32, help="Processes of the gateway, on one port.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, max=32, help="Engines, each with a copy of the model; two allow a canary.")] = 1,
     ranks: Annotated[int, typer.Option(min=1, max=64, help="Processes of the trainer.")] = 1,
     tenant: Annotated[str, typer.Option(help="The tenant that gets the first key.")] = "default",
     train_consent: Annotated[bool, typer.Option("--train-consent", help="Put consent to train on record for the tenant.")] = False,
@@ -53,6 +54,7 @@ def up(
     Examples:
       headrace up
       headrace up --port 9000 --no-train
+      headrace up --workers 2
       headrace up --model ~/models/Qwen3-0.6B --engine-args "--tool-call-parser qwen25 --reasoning-parser qwen3"
       headrace up --database-url postgresql+psycopg://headrace@/headrace --database-owner-url postgresql+psycopg://headrace_owner@/headrace
       headrace up --model tiny --data-dir /tmp/try --config-dir /tmp/try-keys --train-consent
@@ -65,7 +67,7 @@ def up(
 
     options = UpOptions(
         paths=paths_of(data_dir, config_dir), host=host, port=port, model=model, dtype=dtype, num_ranks=ranks, train=train,
-        num_gateways=gateways, train_consent=train_consent, tenant=tenant, for_program=for_program,
+        num_gateways=gateways, num_workers=workers, train_consent=train_consent, tenant=tenant, for_program=for_program,
         engine_args=tuple(shlex.split(engine_args)), database_url=database_url, database_owner_url=database_owner_url,
     )  # fmt: skip
     console = Console()

@@ -8,27 +8,43 @@ from typing import Annotated, Any
 
 import typer
 
+from deploy.commands import versions_serve
 from deploy.commands.options import ConfigDir, DataDir, Json, admin_client, columns, paths_of, when, wide
 from deploy.errors import DeployError
 
 app = typer.Typer(invoke_without_command=True)
+
+_STYLES = {"serving": "bold green", "canary": "bold yellow"}
 
 Version = Annotated[str, typer.Argument(help="A version from `headrace versions`, like v000003.")]
 
 
 @app.callback()
 def versions(context: typer.Context, data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
-    """List the versions of the weights with their state and the rewards earned while each served; pin, collect or export them.
+    """List the versions of the weights with their state and the rewards earned while each served; let one serve; keep or remove.
 
     \b
     Examples:
       headrace versions
+      headrace versions show v000003
+      headrace versions canary v000007 --share 0.1
+      headrace versions promote v000007
       headrace versions pin v000003 --reason "the one we ship"
       headrace versions gc --keep 4
       headrace versions export v000003 ./triage-model
     """
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        list_versions(data_dir, config_dir, json)
+
+
+@app.command("list")
+def list_versions(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
+    """List the versions, as `headrace versions` alone does.
+
+    \b
+    Example:
+      headrace versions list --json
+    """
     import msgspec
 
     with admin_client(data_dir, config_dir) as client:
@@ -42,14 +58,59 @@ def versions(context: typer.Context, data_dir: DataDir, config_dir: ConfigDir, j
     for row in rows:
         earned = rewards.get(row.version)
         mean, num = (f"{earned.mean:.3f}", str(earned.num)) if earned else ("—", "0")
-        style = "bold green" if row.state == "serving" else None
         checksum = (row.checksum or "—")[:12]
         scores = [f"{name.removeprefix('eval_')} {value:.3f}" for name, value in row.metrics.items() if name.startswith("eval_")]
         kept = on_disk.get(row.version)
         disk = "collected" if kept is None else "pinned" if kept["pinned"] is not None else f"{kept['bytes'] / 1e6:.0f} MB"
         made, held_out = when(row.created_us), ", ".join(scores) or "—"
+        style = _STYLES.get(row.state)
         table.add_row(row.version, row.parent or "—", row.state, made, mean, num, held_out, disk, checksum, style=style)
     wide().print(table)
+
+
+@app.command()
+def show(version: Version, data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
+    """Show one version: what it descends from, its batch and numbers, what is on the disk, and the workers that hold it now.
+
+    \b
+    Examples:
+      headrace versions show v000003
+      headrace versions show v000003 --json
+    """
+    import msgspec
+
+    from deploy.fleet import list_workers
+
+    paths = paths_of(data_dir, config_dir)
+    with admin_client(data_dir, config_dir) as client:
+        found = client.get_version(version)
+    kept = next((row for row in _on_disk(paths.data_dir, "list") if row["version"] == version), None)
+    holders = [worker.url for worker in list_workers(paths) if worker.version == version]
+    if json:
+        print(json_module.dumps({**msgspec.to_builtins(found), "disk": kept, "workers": holders}))
+        return
+    table = columns("", "")
+    table.show_header = False
+    rows = {
+        "version": found.version, "state": found.state, "descends from": found.parent or "nothing: the model as it came",
+        "made": when(found.created_us), "directory": found.directory,
+        "checksum": found.checksum or "—", "batch": found.batch_id or "—",
+        "held by": ", ".join(holders) or "no worker", "disk": _kept(kept),
+    }  # fmt: skip
+    for name, value in {**rows, **{name: f"{number:.6g}" for name, number in sorted(found.metrics.items())}}.items():
+        table.add_row(name, value)
+    wide().print(table)
+
+
+def _kept(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return "collected"
+    return f"{row['bytes'] / 1e6:.1f} MB" + (f", pinned: {row['pinned'] or 'no reason given'}" if row["pinned"] is not None else "")
+
+
+app.command("canary")(versions_serve.canary)
+app.command("promote")(versions_serve.promote)
+app.command("rollback")(versions_serve.rollback)
 
 
 @app.command()
@@ -90,8 +151,8 @@ def gc(
 ) -> None:
     """Show which versions' files may go, and remove them with --yes. Needs a running Headrace, which knows what serves.
 
-    The model as it came, what serves and what is pinned stay. A version whose files are gone stays on record, and cannot be
-    rolled back to. Keep more than the trainer's max_staleness (2 unless set), or fresh samples count as sampled elsewhere.
+    The model as it came, what serves, a canary and what is pinned stay. A version whose files are gone stays on record, and cannot
+    be rolled back to. Keep more than the trainer's max_staleness (2 unless set), or fresh samples count as sampled elsewhere.
 
     \b
     Examples:
@@ -100,7 +161,9 @@ def gc(
     """
     with admin_client(data_dir, config_dir) as client:
         serving = client.serving_version().version
-    wanted = ["gc", "--serving", serving, "--keep", str(keep), *(["--remove"] if yes else [])]
+        canaries = [row.version for row in client.list_versions() if row.state == "canary"]
+    also = [argument for name in canaries for argument in ("--also", name)]
+    wanted = ["gc", "--serving", serving, *also, "--keep", str(keep), *(["--remove"] if yes else [])]
     found = _on_disk(paths_of(data_dir, config_dir).data_dir, *wanted)
     if not found["versions"]:
         print("Nothing may go.")

@@ -25,6 +25,8 @@ class UpOptions:
     dtype: DType = "float32"
     num_ranks: int = 1
     num_gateways: int = 1
+    num_workers: int = 1
+    """Engines, each with a copy of the model; weights are swapped in one after another."""
     train: bool = True
     train_consent: bool = False
     tenant: str = "default"
@@ -49,4 +51,4 @@ class UpOptions:
         engine = 2.0 if self.model == TINY else 2.5
         trainer = (0.7 if self.model == TINY else 2.0) * self.num_ranks if self.train else 0.0
         external = 0.5 if self.paths.external_file.exists() else 0.0
-        return int((engine + trainer + external + 0.5) * 2**30)
+        return int((engine * self.num_workers + trainer + external + 0.5) * 2**30)

@@ -33,6 +33,7 @@ class RunningStack:
     process: subprocess.Popen[bytes]
     gateway: str = ""
     engine: str = ""
+    engines: list[str] = field(default_factory=list)
     model: str = ""
     model_dir: Path = field(default_factory=Path)
 
@@ -65,7 +66,7 @@ class RunningStack:
             time.sleep(_POLL_S)
         facts = json.loads(self.paths.stack_file.read_text())
         self.gateway, self.engine, self.model = facts["gateway"], facts["engine"], facts["model"]
-        self.model_dir = Path(facts["model_dir"])
+        self.model_dir, self.engines = Path(facts["model_dir"]), facts["engines"]
         return self
 
     def client(self, timeout_s: float = 60.0) -> SyncDataProxyClient:

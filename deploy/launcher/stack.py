@@ -22,15 +22,24 @@ ENGINE = "engine"
 EXTERNAL = "external"
 GATEWAY = "gateway"
 TRAINER = "trainer"
+KEEPER = "keeper"
 
-STARTS_AFTER: Mapping[str, tuple[str, ...]] = {
-    DATAPROXY: (),
-    ENGINE: (),
-    EXTERNAL: (),
-    GATEWAY: (DATAPROXY,),
-    TRAINER: (DATAPROXY, ENGINE, GATEWAY),
-}
-STOP_ORDER = (TRAINER, GATEWAY, ENGINE, EXTERNAL, DATAPROXY)
+
+def engine_names(num_workers: int) -> list[str]:
+    """``engine``, ``engine-2``, …"""
+    return [ENGINE, *(f"{ENGINE}-{number}" for number in range(2, num_workers + 1))]
+
+
+def starts_after(num_workers: int) -> dict[str, tuple[str, ...]]:
+    """What each process waits for."""
+    engines = engine_names(num_workers)
+    free: dict[str, tuple[str, ...]] = {name: () for name in (DATAPROXY, EXTERNAL, *engines)}
+    return {**free, GATEWAY: (DATAPROXY,), KEEPER: (DATAPROXY, GATEWAY), TRAINER: (DATAPROXY, GATEWAY, *engines)}
+
+
+def stop_order(num_workers: int) -> tuple[str, ...]:
+    """Who ends first: what changes weights, then what takes calls, then what answers them."""
+    return (TRAINER, KEEPER, GATEWAY, *engine_names(num_workers), EXTERNAL, DATAPROXY)
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,11 +57,17 @@ class Endpoints:
     gateway: str
     engine: str
     external: str | None = None
+    more_engines: tuple[str, ...] = ()
+
+    @property
+    def engines(self) -> list[str]:
+        """Every engine of ours."""
+        return [self.engine, *self.more_engines]
 
     @property
     def workers(self) -> list[str]:
         """What the gateway sends calls to."""
-        return [self.engine, *([self.external] if self.external else [])]
+        return [*self.engines, *([self.external] if self.external else [])]
 
 
 Serving = Callable[[], Awaitable[Served]]
@@ -62,9 +77,13 @@ def child_specs(options: UpOptions, endpoints: Endpoints, serving: Serving, mode
     """The processes of one machine; the trainer is left out where ``options`` say so."""
     specs = [
         _dataproxy(options, model_dir),
-        _engine(options, endpoints, serving),
+        *(
+            _engine(options, name, url, serving)
+            for name, url in zip(engine_names(options.num_workers), endpoints.engines, strict=True)
+        ),
         *([_external(options, endpoints.external)] if endpoints.external else []),
         _gateway(options, endpoints),
+        _keeper(options, endpoints, model_dir),
     ]
     return [*specs, _trainer(options, endpoints, model_dir)] if options.train else specs
 
@@ -96,8 +115,8 @@ def _dataproxy(options: UpOptions, model_dir: Path) -> ChildSpec:
     return ChildSpec(DATAPROXY, _fixed("-m", "dataproxy"), environment, socket_ready(options.paths.socket), 60.0, 15.0)
 
 
-def _engine(options: UpOptions, endpoints: Endpoints, serving: Serving) -> ChildSpec:
-    port = endpoints.engine.rpartition(":")[2]
+def _engine(options: UpOptions, name: str, url: str, serving: Serving) -> ChildSpec:
+    port = url.rpartition(":")[2]
 
     async def argv() -> list[str]:
         served = await serving()
@@ -106,7 +125,7 @@ def _engine(options: UpOptions, endpoints: Endpoints, serving: Serving) -> Child
         return [sys.executable, "-m", "workers.inference", *where, *how]
 
     advice = "The engine needs about 2.5 GiB of free memory; `--model tiny` starts one that needs less and knows nothing."
-    return ChildSpec(ENGINE, argv, _environment("ENGINE", {}), http_ready(f"{endpoints.engine}/ready"), 600.0, 10.0, advice)
+    return ChildSpec(name, argv, _environment("ENGINE", {}), http_ready(f"{url}/ready"), 600.0, 10.0, advice)
 
 
 def _external(options: UpOptions, url: str) -> ChildSpec:
@@ -129,13 +148,19 @@ def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
     return ChildSpec(GATEWAY, _fixed("-m", "gateway"), _environment("GATEWAY", values), ready, 30.0, 50.0)
 
 
+def _publishing(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> dict[str, str]:
+    """What trainer and keeper are told alike."""
+    where = {"ENGINE_URLS": json.dumps(endpoints.engines), "GATEWAY_URL": endpoints.gateway, "MODEL_PATH": str(model_dir)}
+    return {**_directories(options), **where, "PUBLISH_DTYPE": options.dtype}
+
+
+def _keeper(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> ChildSpec:
+    environment = _environment("TRAINER", _publishing(options, endpoints, model_dir))
+    return ChildSpec(KEEPER, _fixed("-m", "workers.trainer.keeper"), environment, None, 0.0, 20.0)
+
+
 def _trainer(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> ChildSpec:
-    values = {
-        **_directories(options),
-        "ENGINE_URLS": json.dumps([endpoints.engine]),
-        "MODEL_PATH": str(model_dir),
-        "PUBLISH_DTYPE": options.dtype,
-    }
+    values = _publishing(options, endpoints, model_dir)
     torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(options.num_ranks))
     command = (*torchrun, "-m", "workers.trainer") if options.num_ranks > 1 else ("-m", "workers.trainer")
     environment = _environment("TRAINER", values)
@@ -146,4 +171,5 @@ def _trainer(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> Child
 def rollback_environment(paths: Paths, stack: Mapping[str, object]) -> dict[str, str]:
     """What the publisher needs to put a version back into the running ``stack`` (the contents of the stack file)."""
     where = {"DATA_DIR": str(paths.data_dir), "CONFIG_DIR": str(paths.config_dir)}
-    return _environment("TRAINER", {**where, "ENGINE_URLS": json.dumps([stack["engine"]]), "MODEL_PATH": str(stack["model_dir"])})
+    engines = {"ENGINE_URLS": json.dumps(stack["engines"]), "GATEWAY_URL": str(stack["gateway"])}
+    return _environment("TRAINER", {**where, **engines, "MODEL_PATH": str(stack["model_dir"])})

@@ -18,7 +18,7 @@ from deploy.launcher.model import ensure_model
 from deploy.launcher.options import UpOptions
 from deploy.launcher.readiness import wait_key_works
 from deploy.launcher.report import Report
-from deploy.launcher.stack import DATAPROXY, STARTS_AFTER, STOP_ORDER, Endpoints, Served, child_specs
+from deploy.launcher.stack import DATAPROXY, Endpoints, Served, child_specs, starts_after, stop_order
 from deploy.launcher.supervisor import Supervisor, end_on_signals
 
 BASE_VERSION = "v000000"
@@ -61,7 +61,8 @@ class _Up:
         self._on_ready = on_ready
         port = options.port or free_port(options.host)
         external = f"http://127.0.0.1:{free_port()}" if options.paths.external_file.exists() else None
-        self._endpoints = Endpoints(f"http://{options.host}:{port}", f"http://127.0.0.1:{free_port()}", external)
+        engine, *more = (f"http://127.0.0.1:{free_port()}" for _ in range(options.num_workers))
+        self._endpoints = Endpoints(f"http://{options.host}:{port}", engine, external, tuple(more))
         self._base_dir = Path()
         self._children: dict[str, Child] = {}
 
@@ -77,7 +78,8 @@ class _Up:
             log_path, pid_path = self._paths.log_dir / f"{spec.name}.log", self._paths.run_dir / f"{spec.name}.pid"
             self._children[spec.name] = Child(spec, log_path, pid_path, self._report.say)
         self._report.say(f"logs: {self._paths.log_dir}")
-        await Supervisor(self._children, STARTS_AFTER, STOP_ORDER).run(ended, self._report, self._ready)
+        after, order = starts_after(self._options.num_workers), stop_order(self._options.num_workers)
+        await Supervisor(self._children, after, order).run(ended, self._report, self._ready)
 
     async def _ready(self) -> None:
         options = self._options
@@ -112,6 +114,7 @@ class _Up:
             "pid": os.getpid(),
             "gateway": self._endpoints.gateway,
             "engine": self._endpoints.engine,
+            "engines": self._endpoints.engines,
             "model": self._options.model_name,
             "model_dir": str(self._base_dir),
             "processes": list(self._children),

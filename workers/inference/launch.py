@@ -22,6 +22,8 @@ PLUGIN_GROUP: Final = "sglang.srt.plugins"
 PLUGIN_NAME: Final = "headrace"
 
 NO_PARSER: Final = "none"
+UNPINNED: Final = "HEADRACE_UNPINNED"
+"""Read by `cpu_profile.unpinned`, which needs torch; this module does without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,4 +90,7 @@ def environment(options: LaunchOptions, base: Mapping[str, str]) -> dict[str, st
         "SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION": "false",  # or every /health costs a generation
         "SGL_FORCE_SHUTDOWN": "1",  # the gateway drains first: what is left at SIGTERM has nobody waiting for it
     }
-    return cpu_profile.environment(wanted, options.num_threads) if cpu_profile.applies() else wanted
+    if not cpu_profile.applies():
+        return wanted
+    unpinned = {UNPINNED: "1"} if "--enable-lora" in options.extra else {}
+    return cpu_profile.environment(wanted, options.num_threads) | unpinned

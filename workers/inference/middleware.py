@@ -13,18 +13,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Final
 
+from workers.inference.openings import Message, Opening, Send, answer, kind_of
 from workers.inference.record import Recorder
 
 Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SCOPE_KEY: Final = "headrace.order"
 RECORD_HEADER: Final = b"x-headrace-record"
 RID_HEADER: Final = b"x-headrace-rid"
 CACHE_SALT_HEADER: Final = b"x-headrace-cache-salt"
+
+BAD_VALUE: Final = (TypeError, AttributeError, LookupError, ArithmeticError, ValueError, AssertionError, RecursionError)
+"""What Python raises where a value is not of the type or form that the code took for granted."""
 
 EVENT_PREFIX: Final = b"event: headrace.record\ndata: "
 JSON_FIELD: Final = b',"headrace_record":'
@@ -96,11 +98,18 @@ def repairing() -> Order | None:
 
 
 class RecordMiddleware:
-    """ASGI middleware; `forget` is called with the order when its request is over, however it ended."""
+    """ASGI middleware; `forget` is called with the order when its request is over, however it ended.
 
-    def __init__(self, app: App, forget: Callable[[Order], None]) -> None:
+    `refuse` makes the body of a 400 out of a path and what SGLang's models stumbled over, before the engine was asked; without it
+    that stays the server's 500.
+    """
+
+    def __init__(
+        self, app: App, forget: Callable[[Order], None], refuse: Callable[[str, BaseException], bytes] | None = None
+    ) -> None:
         self._app = app
         self._forget = forget
+        self._refuse = refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         order = Order.of(scope) if scope["type"] == "http" else None
@@ -109,9 +118,14 @@ class RecordMiddleware:
             return
         scope[SCOPE_KEY] = order
         token = CURRENT.set(order)
-        writer = _AnswerWriter(order, ENDINGS[scope["path"]], send).send if order.wants_record else send
+        opening = Opening(send, is_held=order.rid is not None and order.generates)
+        writer = _AnswerWriter(order, ENDINGS[scope["path"]], opening.send).send if order.wants_record else opening.send
         try:
             await self._app(scope, receive, writer)
+        except BAD_VALUE as error:
+            if opening.has_begun or self._refuse is None or order.rid is None or order.record is not None:
+                raise
+            await answer(send, 400, self._refuse(scope["path"], error))
         finally:
             CURRENT.reset(token)
             self._forget(order)
@@ -142,7 +156,7 @@ class _AnswerWriter:
             await self._send(message)
 
     async def _start(self, message: Message) -> None:
-        kind = next((value for name, value in message["headers"] if name.lower() == b"content-type"), b"")
+        kind = kind_of(message)
         self._is_stream = kind.startswith(b"text/event-stream")
         if message["status"] == 200 and kind.startswith(b"application/json"):
             self._held = message  # its content-length is not known yet

@@ -9,6 +9,7 @@ steps 1 and 3, inside the engine.
 from __future__ import annotations
 
 import multiprocessing
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -35,7 +36,7 @@ def register() -> None:
 
 def _register_http() -> None:
     from workers.inference.continuity.hooks import Hooks as ContinuityHooks
-    from workers.inference.dialects import chat, messages
+    from workers.inference.dialects import chat, messages, refusals
     from workers.inference.dialects.responses import Responses
     from workers.inference.pause import PauseWatchdog
     from workers.inference.recording import Recording
@@ -60,6 +61,7 @@ def _register_http() -> None:
         (f"{_TOKENIZER}.check_weights", watchdog.around_check),
         (f"{_TOKENIZER}._update_model_path_info", _keep_served_name),
         *chat.hooks(),
+        *refusals.hooks(),
         *responses.hooks(),
         *messages.hooks(),
         *continuity.hooks(),
@@ -69,8 +71,12 @@ def _register_http() -> None:
 
 
 def _register_scheduler() -> None:
+    from workers.inference.cpu_profile.unpinned import unpin
+    from workers.inference.launch import UNPINNED
     from workers.inference.weight_guard import WeightGuard
 
+    if UNPINNED in os.environ:
+        unpin()
     guard = WeightGuard()
     _around(
         [
@@ -105,7 +111,7 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
     from fastapi.exceptions import RequestValidationError
     from sglang.srt.entrypoints import http_server
 
-    from workers.inference.dialects.errors import around_handler
+    from workers.inference.dialects.errors import around_handler, refusal
     from workers.inference.dialects.responses import delete
     from workers.inference.middleware import RecordMiddleware
 
@@ -129,6 +135,6 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
 
     app = http_server.app
     app.exception_handlers[RequestValidationError] = partial(around_handler, app.exception_handlers[RequestValidationError])
-    app.add_middleware(RecordMiddleware, forget=recording.forget)
+    app.add_middleware(RecordMiddleware, forget=recording.forget, refuse=refusal)
     app.add_api_route(STATE_ROUTE, state)
     app.add_route("/v1/responses/{response_id}", delete, methods=["DELETE"])

@@ -66,6 +66,11 @@ class Recorder:
         return self._num_choices
 
     @property
+    def dispatched(self) -> bool:
+        """True once the scheduler has been given a part of the request."""
+        return self._prompt_ids is not None
+
+    @property
     def finished(self) -> bool:
         """True once the last output of every choice was seen."""
         return len(self._outputs) == self._num_choices

@@ -7,11 +7,12 @@ the agent did not ask for them, and the abort of a request whose client is gone.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
-from workers.inference.middleware import SCOPE_KEY, Order
+from workers.inference.dialects.refusals import as_refusal, check_biases
+from workers.inference.middleware import BAD_VALUE, SCOPE_KEY, Order
 from workers.inference.record import Recorder
 
 MAX_SAMPLES: Final = 128
@@ -33,14 +34,17 @@ class Recording:
         order: Order | None = None if request is None else request.scope.get(SCOPE_KEY)
         if order is None:
             return original(manager, obj, request)
-        if order.rid is not None:
-            obj.rid = order.rid
         if order.cache_salt is not None:
             obj.cache_salt = order.cache_salt or None
-        if not order.generates or order.rid is None:
+        if order.rid is None:
             return original(manager, obj, request)
-        self._manager = manager
         check_prompt_ids(obj.input_ids, manager.model_config.vocab_size)
+        if not order.generates:
+            check_lengths(obj.input_ids)
+            obj.rid = part_rids(order.rid, obj)
+            return _refusing(original(manager, obj, request))
+        obj.rid = order.rid
+        self._manager = manager
         order.record = self._open(order.rid, manager.served_model_name, obj)
         return self._watch(original, manager, obj, request, order, order.record)
 
@@ -86,6 +90,7 @@ class Recording:
         params = obj.sampling_params or {}
         num_samples = params.get("n", 1)
         check_sizes(num_samples, obj.top_logprobs_num)
+        check_biases(params.get("logit_bias"))
         if params.get("stop_regex"):
             raise ValueError("stop_regex is not served, since one pattern can hold the engine for everybody; use stop")
         recorder.expect(num_samples, _num_prompts(obj))
@@ -111,10 +116,12 @@ class Recording:
                             for key in _LOGPROB_KEYS:
                                 choice["meta_info"].pop(key, None)
                     yield output
-        except ValueError as error:
-            if not has_begun:
-                order.refusal = str(error)
-            raise
+        except BAD_VALUE as error:
+            if has_begun or (recorder.dispatched and not isinstance(error, ValueError)):
+                raise
+            refusal = as_refusal(error)
+            order.refusal = str(refusal)
+            raise refusal from error
 
     def _see(self, recorder: Recorder, index: int, choice: dict[str, Any]) -> None:
         meta = choice["meta_info"]
@@ -122,6 +129,16 @@ class Recording:
         meta["id"] = recorder.rid  # n > 1: every choice answers under the request's own id
         if (meta.get("finish_reason") or {}).get("type") == "abort":
             self.num_aborted += 1
+
+
+async def _refusing(outputs: AsyncGenerator[Any, None]) -> AsyncIterator[Any]:
+    """`outputs` of a call that samples nothing; what the engine's code stumbles over is the caller's mistake."""
+    async with aclosing(outputs) as source:
+        try:
+            async for output in source:
+                yield output
+        except BAD_VALUE as error:
+            raise as_refusal(error) from error
 
 
 def check_sizes(num_samples: int, top_logprobs: Any) -> None:
@@ -145,11 +162,25 @@ def check_prompt_ids(prompts: Any, vocab_size: int) -> None:
     Raises:
         ValueError: with the range.
     """
-    if not prompts:
-        return
-    for ids in prompts if isinstance(prompts[0], list) else [prompts]:
+    for ids in prompts if prompts and isinstance(prompts[0], list) else [prompts]:
         if ids and not (min(ids) >= 0 and max(ids) < vocab_size):
             raise ValueError(f"the prompt's token ids must lie between 0 and {vocab_size - 1}")
+
+
+def check_lengths(prompts: Any) -> None:
+    """Refuse an empty list among ids [N][P] that are to be embedded: nothing to pool ends the scheduler.
+
+    Raises:
+        ValueError: one is empty.
+    """
+    if prompts is not None and not all(prompts if prompts and isinstance(prompts[0], list) else [prompts]):
+        raise ValueError("an input has no tokens")
+
+
+def part_rids(rid: str, obj: Any) -> str | list[str]:
+    """The ids of a call that embeds: its own, or one for each of several inputs, as SGLang wants them."""
+    is_batch = isinstance(obj.text, list) or (obj.input_ids and isinstance(obj.input_ids[0], list))
+    return [f"{rid}_{index}" for index in range(_num_prompts(obj))] if is_batch else rid
 
 
 def _num_prompts(obj: Any) -> int:

@@ -17,13 +17,12 @@ from dataproxy.client import DataProxyClientError, SyncDataProxyClient
 from workers.trainer.coordinator import Coordinator
 from workers.trainer.data_proxy import PatientDataProxy
 from workers.trainer.dry_run import describe, dry_run
-from workers.trainer.engines import EngineFleet
 from workers.trainer.errors import TrainerError
 from workers.trainer.learner import Learner
 from workers.trainer.loop import Trainer, run
 from workers.trainer.metrics import Reporter
 from workers.trainer.paths import TrainerPaths
-from workers.trainer.publish import Publisher
+from workers.trainer.publish import Publisher, engines_of
 from workers.trainer.ranks import Ranks, start_ranks, stop_ranks
 from workers.trainer.settings import Settings
 
@@ -71,7 +70,7 @@ def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: t
     coordinator, reporter = None, None
     if ranks.is_first:
         data_proxy = PatientDataProxy(client)
-        publisher = Publisher(paths, data_proxy, EngineFleet(settings.engine_urls))
+        publisher = Publisher(paths, data_proxy, engines_of(settings))
         reporter = Reporter(settings, paths)
         coordinator = Coordinator(settings, paths, data_proxy, publisher, stop)
         coordinator.start()

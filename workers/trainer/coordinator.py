@@ -189,7 +189,7 @@ class Coordinator:
         faults.point("trainer.before_ack")
         finish(self._paths, self._data_proxy, record)
         self._num_steps += 1
-        collect(self._paths.versions, record.version, self._settings.keep_versions, {self._publisher.serving() or record.version})
+        collect(self._paths.versions, record.version, self._settings.keep_versions, self._publisher.in_use() or {record.version})
         return swap
 
     def _evaluate(self, directory: Path, steps: int) -> None:

@@ -1,25 +1,33 @@
 """The engines as the publisher sees them: take this version, all of you, or stay with the old one.
 
-Owns the order among several engines. Not owned: how one engine swaps (`workers.inference.client`).
+Owns the order among several engines, what becomes of those that fail, and which versions a lane serves meanwhile. Not owned: how
+one engine swaps (`workers.inference.client`), who they are (`fleet`), how one that is out or late comes back (`keeper`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from workers.inference.client import EngineClient, EngineUnreachable, InferenceError, expected_checksum, swap_weights
-from workers.trainer.errors import SwapFailed
+from atdp.versions import PolicyVersion
+from workers.inference.client import EngineClient, InferenceError, SwapReport, Way, swap
+from workers.trainer.engine_checks import compare, proves, settles
+from workers.trainer.errors import CanaryRefused, SwapFailed
+from workers.trainer.fleet import Fleet, Lane, Out, Seat
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 logger = logging.getLogger(__name__)
+
+POLL_S: Final = 1.0
 
 
 class SwapResult(msgspec.Struct, frozen=True):
@@ -36,47 +44,80 @@ class SwapResult(msgspec.Struct, frozen=True):
         return {name: float(getattr(self, name)) for name in ("num_in_flight_before", "num_aborted", "paused_s")}
 
 
+@dataclass(slots=True, frozen=True)
+class Transport:
+    """How weights travel (`way`), and where engines reach this machine (`host`)."""
+
+    way: Way = "tensors"
+    host: str = "127.0.0.1"
+
+    async def send(self, client: EngineClient, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> SwapReport:
+        """Swap one engine to `version`: from `weights` if they are at hand, else from its directory. Raises InferenceError."""
+        directory = Path(version.directory)
+        way: Way | None = None if self.way == "tensors" else self.way  # what is on the disk already is read from there
+        source = directory if weights is None or way == "disk" else weights
+        return await swap(client, source, version.version, version.checksum, way=way, host=self.host)
+
+
 class Engines(Protocol):
     """What publishing needs."""
 
     def swap(
-        self, version: str, directory: Path, weights: Mapping[str, Tensor] | None, expected: str | None, back: Path | None
+        self, version: PolicyVersion, weights: Mapping[str, Tensor] | None, back: PolicyVersion | None, lane: Lane = "stable"
     ) -> SwapResult:
-        """Serve `version`: from `weights` if they are at hand, else from its `directory`; `expected` is its known checksum.
+        """Make the workers of `lane` serve `version`, whose checksum must be found where it is known.
 
-        `back` is the directory of the version that served before, for engines that took the new one when a later one did not.
-        Raises: SwapFailed.
+        `back` served before, for engines that took the new one when a later one did not.
+        Raises: SwapFailed, FleetUnknown.
         """
         ...
 
     def checksum(self, directory: Path) -> str:
         """The checksum of what the engines serve, which must be the weights in `directory`.
 
-        Raises: SwapFailed where an engine holds something else or does not answer.
+        Raises: SwapFailed where an engine holds something else or does not answer; FleetUnknown.
         """
+        ...
+
+    def begin_canary(self, version: PolicyVersion, serving: PolicyVersion | None, share: float) -> SwapResult:
+        """Let `version` serve a share of the sessions on workers of their own; if it does already, only the share changes.
+
+        Raises: CanaryRefused where there are too few workers; SwapFailed, and then there is no canary; FleetUnknown.
+        """
+        ...
+
+    def end_canary(self) -> None:
+        """The canary's workers are as any other; they get no calls until they hold what serves. Raises: FleetUnknown."""
         ...
 
 
 class EngineFleet:
-    """Engines by URL. They swap one after another, so that there is no moment without service."""
+    """The workers of a fleet. They swap one after another, so that there is no moment without service."""
 
-    def __init__(self, urls: Sequence[str], patience_s: float = 180.0) -> None:
-        self._urls = list(urls)
+    def __init__(self, fleet: Fleet, transport: Transport | None = None, patience_s: float = 180.0) -> None:
+        self._fleet = fleet
+        self._transport = transport or Transport()
         self._patience_s = patience_s
 
     def swap(
-        self, version: str, directory: Path, weights: Mapping[str, Tensor] | None, expected: str | None, back: Path | None
+        self, version: PolicyVersion, weights: Mapping[str, Tensor] | None, back: PolicyVersion | None, lane: Lane = "stable"
     ) -> SwapResult:
-        """As Engines. An engine that is just starting is waited for."""
-        reports, source = [], directory if weights is None else weights
-        for place, url in enumerate(self._urls):
+        """As Engines.
+
+        Workers that do not answer, or are out, are passed over while others are there: they get no calls until the keeper has
+        brought them to what serves. Where none answers, one that is just starting is waited for.
+        """
+        seats = self._present(lane)
+        self._fleet.serve({lane: sorted({version.version, *([back.version] if back else [])})})
+        reports: list[SwapReport] = []
+        for place, seat in enumerate(seats):
             try:
-                asyncio.run(_settle(url, self._patience_s))
-                reports.append(swap_weights(url, source, version, expected))
+                reports.append(asyncio.run(self._take(seat, version, weights)))
+                version = msgspec.structs.replace(version, checksum=reports[-1].checksum)
             except InferenceError as error:
-                if back is not None:
-                    self._put_back(self._urls[:place], back)
-                raise SwapFailed(f"{url} did not take {version}: {error}") from error
+                self._undo(seats[:place], seat, back, lane, f"did not take {version.version}: {error}")
+                raise SwapFailed(f"{seat.url} did not take {version.version}: {error}") from error
+        self._fleet.serve({lane: [version.version]})
         return SwapResult(
             checksum=reports[0].checksum,
             num_in_flight_before=sum(report.num_in_flight_before for report in reports),
@@ -84,51 +125,82 @@ class EngineFleet:
             paused_s=max(report.paused_s for report in reports),
         )
 
-    def _put_back(self, urls: Sequence[str], directory: Path) -> None:
-        for url in urls:
-            try:
-                swap_weights(url, directory, directory.name)
-            except InferenceError as error:
-                logger.error("%s did not go back to %s: %s", url, directory.name, error)
-
     def checksum(self, directory: Path) -> str:
-        """As Engines."""
+        """As Engines; from then on `directory`'s version is what the stable lane serves."""
         checksums = set()
-        for url in self._urls:
+        for seat in self._present("stable"):
             try:
-                checksums.add(asyncio.run(_compare(url, directory, self._patience_s)))
+                checksums.add(asyncio.run(compare(seat.url, directory)))
             except InferenceError as error:
-                raise SwapFailed(f"{url} does not say what it serves: {error}") from error
+                raise SwapFailed(f"{seat.url} does not say what it serves: {error}") from error
+        self._fleet.serve({"stable": [directory.name]})
         return checksums.pop()
 
+    def begin_canary(self, version: PolicyVersion, serving: PolicyVersion | None, share: float) -> SwapResult:
+        """As Engines. As many workers as the share asks for, one at least, and one at least is left for the others."""
+        view = self._fleet.view()
+        if not view.of_lane("canary"):
+            stable = [seat for seat in view.of_lane("stable") if seat.out is None and seat.health != "down"]
+            if len(stable) < 2:
+                raise CanaryRefused(
+                    f"a canary needs two workers and {len(stable)} is in rotation: start Headrace with `headrace up --workers 2`, "
+                    "or register another one at the gateway (POST /v1/workers)"
+                )
+            for seat in stable[-min(max(1, round(share * len(stable))), len(stable) - 1) :]:
+                self._fleet.move(seat, "canary")
+        try:
+            result = self.swap(version, None, serving, "canary")
+        except SwapFailed:
+            self.end_canary()
+            raise
+        self._fleet.share(round(share * 1000))
+        return result
 
-async def _settle(url: str, patience_s: float) -> str:
-    """Wait until the engine answers, and undo an update that a dead publisher left open; gives the dtype that it serves in.
+    def end_canary(self) -> None:
+        """As Engines."""
+        self._fleet.share(0)
+        for seat in self._fleet.view().of_lane("canary"):
+            self._fleet.move(seat, "stable")
+        self._fleet.serve({"canary": []})
 
-    Whoever calls holds the publish lock, so an open update is nobody's. The engine's watchdog would do the same, later.
-    """
-    async with EngineClient(url) as client:
+    async def _take(self, seat: Seat, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> SwapReport:
+        if version.checksum is not None and await proves(seat.url, version):
+            return SwapReport(version.version, 0, 0, 0.0, 0.0, version.checksum)
+        async with EngineClient(seat.url) as client:
+            return await self._transport.send(client, version, weights)
+
+    def _present(self, lane: Lane) -> list[Seat]:
+        """The workers of a lane that are in rotation and answer. What a dead publisher left open on them is undone."""
         waited_s = 0.0
         while True:
-            try:
-                state = await client.state()
-                break
-            except EngineUnreachable:
-                if waited_s >= patience_s:
-                    raise
-            await asyncio.sleep(1.0)
-            waited_s += 1.0
-        if state.update != "none":
-            logger.warning("%s was left in an update by a publisher that died; back to %s", url, await client.restore())
-        if state.paused:
-            await client.resume()
-        return state.dtype
+            seats = [seat for seat in self._fleet.view().seats if seat.lane == lane and seat.out is None]
+            if present := [seat for seat in seats if asyncio.run(settles(seat.url))]:
+                return present
+            if waited_s >= self._patience_s:
+                urls = ", ".join(seat.url for seat in seats) or "nothing in rotation"
+                raise SwapFailed(f"no worker of the {lane} lane answers: {urls}")
+            time.sleep(POLL_S)
+            waited_s += POLL_S
 
+    def _undo(self, taken: Sequence[Seat], failed: Seat, back: PolicyVersion | None, lane: Lane, reason: str) -> None:
+        """Back to what served: the failed one leaves rotation, those that took the new version swap again.
 
-async def _compare(url: str, directory: Path, patience_s: float) -> str:
-    dtype = await _settle(url, patience_s)
-    async with EngineClient(url) as client:
-        found, wanted = await client.checksum(), expected_checksum(directory, dtype)
-    if found != wanted:
-        raise SwapFailed(f"{url} holds {found}, {directory} is {wanted}: start it with the model that the trainer has")
-    return found
+        One that fails alone, and proves that it holds what served before, stays: without it nothing would be served.
+        """
+        if back is None:
+            return
+        lost = [failed, *(seat for seat in taken if not self._goes_back(seat, back))]
+        left = [seat for seat in self._fleet.view().seats if seat.lane == lane and seat.out is None and seat.health != "down"]
+        alone = {seat.url for seat in left} <= {seat.url for seat in lost}
+        for seat in lost:
+            if not (alone and asyncio.run(proves(seat.url, back))):
+                self._fleet.take_out(seat, Out(reason if seat is failed else f"did not go back to {back.version}"))
+        self._fleet.serve({lane: [back.version]})
+
+    def _goes_back(self, seat: Seat, back: PolicyVersion) -> bool:
+        try:
+            asyncio.run(self._take(seat, back, None))
+        except InferenceError as error:
+            logger.error("%s did not go back to %s: %s", seat.url, back.version, error)
+            return False
+        return True

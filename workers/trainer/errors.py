@@ -6,6 +6,8 @@ TrainerError
 ├── SwapFailed          the engines did not take a version; the old one serves
 ├── VersionUnavailable  a version directory is missing, half written, damaged or already collected
 ├── PublishLockBusy     somebody else publishes
+├── FleetUnknown        the gateway does not say which workers there are, or does not take what it is told of them
+├── CanaryRefused       there is no canary to be had: too few workers, another one runs, or the version serves already
 ├── NonFiniteStep       the gradient norm is not a number, or infinite
 ├── WrongModel          the weights do not fit the model
 ├── EvaluationFailed    a version's held-out score could not be taken
@@ -37,6 +39,14 @@ class VersionUnavailable(TrainerError):
 
 class PublishLockBusy(TrainerError):
     """Another publisher held the lock for too long."""
+
+
+class FleetUnknown(TrainerError):
+    """The gateway did not answer, or refused, a question about its workers."""
+
+
+class CanaryRefused(TrainerError):
+    """A canary cannot begin as things are; the message says what to do."""
 
 
 class NonFiniteStep(TrainerError):

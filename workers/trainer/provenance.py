@@ -8,7 +8,7 @@ from pathlib import Path
 
 from workers.trainer.settings import Settings
 
-_PLACES = frozenset({"data_dir", "config_dir", "model_path", "engine_urls"})
+_PLACES = frozenset({"data_dir", "config_dir", "model_path", "engine_urls", "gateway_url", "swap", "swap_host", "audit_every_s"})
 
 
 def config(settings: Settings) -> dict[str, float | int | str | bool]:

@@ -33,7 +33,7 @@ def recover(paths: TrainerPaths, data_proxy: DataProxy, publisher: Publisher, le
     if record is None:
         return
     state = _state(data_proxy, record.version)
-    if state in ("serving", "retired"):
+    if state in ("serving", "canary", "retired"):
         finish(paths, data_proxy, record)
     elif _is_complete(paths, record) and (state == "published" or _holds_lease(data_proxy, record, lease_ttl_s)):
         try:

@@ -9,6 +9,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from workers.inference.client import Way
 from workers.trainer.adapter import AdapterShape
 from workers.trainer.learning import Learning
 from workers.trainer.objective import BehaviourWeight, Objective
@@ -28,7 +29,15 @@ class Settings(BaseSettings):
     model_path: Path
     """Hugging Face directory that becomes v000000; the engines start with the same weights."""
     engine_urls: list[str] = Field(min_length=1)
-    """Engines that take each version, one after another."""
+    """Engines that take each version, one after another, where no gateway lists them."""
+    gateway_url: str = ""
+    """The gateway whose workers take each version instead: those that join later are found, those that fail leave rotation."""
+    swap: Way = "tensors"
+    """How new weights reach an engine: tensors (shared memory), disk (it reads the version), distributed (broadcast by gloo)."""
+    swap_host: str = "127.0.0.1"
+    """This machine's address as the engines reach it, for broadcasts."""
+    audit_every_s: float = Field(600.0, gt=0)
+    """Seconds between two comparisons of a worker's checksum with its version's, each a moment in which it samples nothing."""
     tenant: str | None = None
     """Train on this tenant's trajectories only; none: on those of all."""
     agent: str | None = None
@@ -68,7 +77,7 @@ class Settings(BaseSettings):
     behaviour_cap: float = Field(5.0, gt=1)
     """Bound on proximal / behaviour probability of a token."""
     behaviour_weight: BehaviourWeight = "truncate"
-    """What happens beyond the bound: the weight is truncated, or the token masked."""
+    """What happens beyond the bound: the weight is truncated, or the token masked. "none": no weight, stale data goes uncorrected."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the KL to v000000; above 0 its weights are held in memory and run forward each step."""
     learning: Learning = Learning()

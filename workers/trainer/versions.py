@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from workers.trainer.errors import TrainerError
@@ -34,7 +35,7 @@ def _do(chosen: argparse.Namespace, paths: TrainerPaths) -> object:
     if chosen.command == "list":
         return listed(paths.versions)
     if chosen.command == "gc":
-        return garbage(paths, chosen.serving, chosen.keep, chosen.remove)
+        return garbage(paths, chosen.serving, chosen.keep, chosen.remove, chosen.also)
     directory = must_exist(paths.versions, chosen.version)
     if chosen.command == "export":
         export(directory, chosen.target)
@@ -62,13 +63,13 @@ def listed(root: Path) -> list[dict[str, object]]:
     return rows
 
 
-def garbage(paths: TrainerPaths, serving: str, keep: int, remove: bool) -> dict[str, object]:
-    """What may go, and whether it went; nobody publishes meanwhile."""
+def garbage(paths: TrainerPaths, serving: str, keep: int, remove: bool, also: Sequence[str] = ()) -> dict[str, object]:
+    """What may go, and whether it went; nobody publishes meanwhile. `also` is held by engines as well: a canary."""
     with publish_lock(paths.publish_lock):
-        names = expendable(paths.versions, serving, keep, {serving})
+        names = expendable(paths.versions, serving, keep, {serving, *also})
         size = sum(size_of(paths.versions / name) for name in names)
         if remove:
-            collect(paths.versions, serving, keep, {serving})
+            collect(paths.versions, serving, keep, {serving, *also})
     return {"versions": names, "bytes": size, "removed": remove}
 
 
@@ -87,6 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     collecting = commands.add_parser("gc")
     collecting.add_argument("--serving", required=True)
     collecting.add_argument("--keep", type=_at_least_one, required=True)
+    collecting.add_argument("--also", action="append", default=[], help="another version that engines hold")
     collecting.add_argument("--remove", action="store_true")
     return parser
 

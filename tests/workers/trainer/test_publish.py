@@ -15,6 +15,7 @@ from tests.workers.trainer.world import World, run_world, serve_engine
 from workers.inference.client import expected_checksum
 from workers.trainer.engines import EngineFleet
 from workers.trainer.errors import PublishLockBusy, Superseded, SwapFailed, VersionUnavailable
+from workers.trainer.fleet import FixedFleet
 from workers.trainer.publish import Publisher
 from workers.trainer.publish_lock import publish_lock
 from workers.trainer.version_directory import TrainerState, VersionManifest, write_version
@@ -37,7 +38,7 @@ def client(world: World) -> Iterator[SyncDataProxyClient]:
 @pytest.fixture
 def publisher(world: World, client: SyncDataProxyClient) -> Publisher:
     """One that has put v000000 on record."""
-    made = Publisher(world.paths, client, EngineFleet([world.engine_url]))
+    made = Publisher(world.paths, client, EngineFleet(FixedFleet([world.engine_url])))
     made.publish_base(world.model)
     return made
 
@@ -65,7 +66,7 @@ def test_the_base_is_on_record_with_the_engines_own_checksum(
 def test_an_engine_with_other_weights_is_not_put_on_record(world: World, client: SyncDataProxyClient) -> None:
     world.engine.model.weights.tensors["model.norm.weight"] += 1
     with pytest.raises(SwapFailed, match="start it with the model"):
-        Publisher(world.paths, client, EngineFleet([world.engine_url])).publish_base(world.model)
+        Publisher(world.paths, client, EngineFleet(FixedFleet([world.engine_url]))).publish_base(world.model)
     assert client.list_versions() == []
 
 
@@ -93,7 +94,7 @@ def test_a_version_that_the_engine_refuses_is_failed_and_the_old_one_serves(
 def test_a_version_whose_parent_was_rolled_back_meanwhile_does_not_serve(world: World, publisher: Publisher) -> None:
     publisher.publish(write(world, "v000001"))
     late = write(world, "v000002", parent="v000001")
-    publisher.roll_back("v000000")
+    publisher.make_serve("v000000")
     with pytest.raises(Superseded):
         publisher.publish(late)
     assert world.engine.model.weights.version == "v000000" and history(world, "v000002") == []
@@ -104,7 +105,7 @@ def test_a_rollback_shows_the_checksum_that_the_version_had(
 ) -> None:
     first = publisher.publish(write(world, "v000001"))
     publisher.publish(write(world, "v000002", parent="v000001"))
-    assert publisher.roll_back("v000001").checksum == first.checksum
+    assert publisher.make_serve("v000001").checksum == first.checksum
     assert client.serving_version().checksum == first.checksum == world.engine.model.weights.checksum()
     assert history(world, "v000002") == ["published", "serving", "retired"]
 
@@ -115,7 +116,7 @@ def test_a_rollback_to_other_weights_than_those_that_served_is_refused(
     publisher.publish(write(world, "v000001"))
     client.register_version(replace(client.get_version("v000000"), checksum="0" * 64))
     with pytest.raises(SwapFailed):
-        publisher.roll_back("v000000")
+        publisher.make_serve("v000000")
     assert client.serving_version().version == world.engine.model.weights.version == "v000001"
 
 
@@ -127,7 +128,7 @@ def test_a_rollback_to_a_damaged_directory_touches_no_engine(world: World, publi
     content[-1] ^= 1
     (directory / "model.safetensors").write_bytes(content)
     with pytest.raises(VersionUnavailable, match="damaged"):
-        publisher.roll_back("v000001")
+        publisher.make_serve("v000001")
     assert world.engine.model.weights.version == "v000002"
 
 
@@ -135,7 +136,7 @@ def test_engines_swap_together_or_go_back(world: World, client: SyncDataProxyCli
     (tmp_path / "second").mkdir()
     second = World(tmp_path / "second", micro)
     with serve_engine(second):
-        publisher = Publisher(world.paths, client, EngineFleet([world.engine_url, second.engine_url]))
+        publisher = Publisher(world.paths, client, EngineFleet(FixedFleet([world.engine_url, second.engine_url])))
         publisher.publish_base(world.model)
         second.engine.model.weights.tensors["model.norm.weight"] = torch.ones(5)  # it will refuse the shape
         with pytest.raises(SwapFailed, match=second.engine_url):

@@ -67,16 +67,15 @@ class Broadcast:
 
 
 def _open_store(host: str, timeout_s: float) -> Any:
-    from torch.distributed import TCPStore
+    from torch.distributed.distributed_c10d import TCPStore
 
     return TCPStore(host, 0, 2, True, timedelta(seconds=timeout_s), wait_for_workers=False)
 
 
 def _join(store: Any, host: str, name: str, timeout_s: float) -> Any:
-    from torch.distributed import PrefixStore
-    from torch.distributed.distributed_c10d import ProcessGroupGloo
+    from torch.distributed.distributed_c10d import PrefixStore, ProcessGroupGloo
 
-    options = ProcessGroupGloo._Options()
+    options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]  # the stubs leave it out
     options._devices = [ProcessGroupGloo.create_device(hostname=host)]
     options._timeout = timedelta(seconds=timeout_s)
     keys = PrefixStore("cpu/", PrefixStore(f"{name}/", PrefixStore(name, store)))

@@ -126,6 +126,14 @@ class EngineClient:
     async def leave_group(self, name: str) -> None:
         await self._call("POST", "/destroy_weights_update_group", {"group_name": name})
 
+    async def load_adapter(self, name: str, directory: Path) -> None:
+        """Let the engine hold a LoRA adapter (`peft`'s files), for requests whose `lora_path` names it; needs `--enable-lora`."""
+        await self._call("POST", "/load_lora_adapter", {"lora_name": name, "lora_path": str(directory)})
+
+    async def unload_adapter(self, name: str) -> None:
+        """Let go of an adapter once no request uses it."""
+        await self._call("POST", "/unload_lora_adapter", {"lora_name": name})
+
     async def restore(self) -> str:
         """Put back the weights that served when the update began; returns their version."""
         answer = await self._call("POST", "/weights_checker", {"action": RESTORE_ACTION})

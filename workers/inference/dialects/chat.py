@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workers.inference.dialects.refusals import around_conversion
 from workers.inference.middleware import CURRENT, SCOPE_KEY, repairing
 
 
@@ -22,7 +23,7 @@ def around_convert(original: Callable[..., Any], serving: Any, request: Any, raw
         return original(serving, request, raw_request)
     token = CURRENT.set(order)
     try:
-        return original(serving, request, raw_request)
+        return around_conversion(original, serving, request, raw_request)
     finally:
         CURRENT.reset(token)
 

@@ -22,6 +22,14 @@ async def around_handler(original: Callable[[Any, Any], Awaitable[Any]], request
     return _answer(request.url.path, describe(error.errors()))
 
 
+def refusal(path: str, error: BaseException) -> bytes:
+    """The body of a 400 for a request on `path` of which SGLang's models stumbled over a value."""
+    from workers.inference.dialects.refusals import as_refusal
+
+    body: bytes = _answer(path, str(as_refusal(error))).body
+    return body
+
+
 def describe(problems: Sequence[dict[str, Any]]) -> str:
     """The problems that lie deepest: of a union, those of the member that fits best."""
     if problems and problems[0]["type"] == "json_invalid":
