@@ -1,6 +1,7 @@
 """A tenant as one file: out, for its admin; in, for an operator. Going out is a read, and on record before the first byte."""
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from fastapi import APIRouter, Request, Response
@@ -11,15 +12,26 @@ from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import KeyInfo, TenantImported
 from dataproxy.errors import NotFound
+from dataproxy.retain.holds import list_holds
 from dataproxy.services import Services
 from dataproxy.store.access import record_access
 from dataproxy.store.scope import EVERYBODY, current_scope
+from dataproxy.store.tenants import list_tenants
 from dataproxy.transfer.read import TenantFile, store_tenant
 from dataproxy.transfer.write import count_rows, write_tenant
 
 router = APIRouter(prefix="/v1/tenants")
 COUNT_HEADER = "x-headrace-count"
 """How many rows will come, about: for progress bars."""
+
+
+@router.get("")
+def get_tenants(services: ServicesDep, caller: Caller) -> Response:
+    """Who is there; a tenant's admin sees its own."""
+    require(caller)
+    with services.database.read() as connection:
+        holds = Counter(hold.tenant for hold in list_holds(connection, scope(caller)))
+        return json_answer(list_tenants(connection, scope(caller), holds))
 
 
 @router.get("/{tenant}/export")

@@ -90,3 +90,18 @@ class SavedView(msgspec.Struct, frozen=True, omit_defaults=True):
     view_id: str = ""
     key_id: str = ""
     created_us: int = 0
+
+
+class TenantRow(msgspec.Struct, frozen=True):
+    """A tenant in a list: valid keys, agents that were recorded, trajectories, legal holds in force.
+
+    ``newest_us`` is the start of its newest trajectory; ``may_train``: consent to train holds for the whole of it.
+    """
+
+    tenant: str
+    keys: int
+    agents: int
+    trajectories: int
+    newest_us: int | None
+    holds: int
+    may_train: bool

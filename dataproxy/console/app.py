@@ -8,10 +8,13 @@ from starlette.staticfiles import StaticFiles
 
 from atdp.errors import AtdpError
 from dataproxy.console import (
+    consent_pages,
     governance_pages,
     learning_pages,
     list_exports,
     live_pages,
+    party_pages,
+    queue_pages,
     signing,
     trajectory_pages,
     verify_pages,
@@ -32,7 +35,10 @@ _PAGES = (
     trajectory_pages,
     view_pages,
     list_exports,
+    queue_pages,
     governance_pages,
+    consent_pages,
+    party_pages,
     verify_pages,
     learning_pages,
     version_pages,

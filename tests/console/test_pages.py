@@ -12,7 +12,7 @@ from tests.console.story import HOSTILE
 
 pytestmark = pytest.mark.slow
 
-ALL = ("/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/erasure", "/keys", "/learning", "/live")
+ALL = ("/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/erasure", "/tenants", "/keys", "/learning", "/live")
 OPEN = {
     "reviewer": {"/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/learning"},
     "trainer": {"/learning", "/live"},

@@ -120,6 +120,7 @@ DATA_PROXY = (
     Attempt("GET", "/v1/retention", "reviewer"),
     Attempt("POST", "/v1/retention", "admin", (AGENT,), _RETENTION),
     Attempt("POST", "/v1/retention", "admin", (TENANT,), _RETENTION | {"tenant": NAME, "agent": ""}),
+    Attempt("GET", "/v1/tenants", "admin"),
     Attempt("GET", f"/v1/tenants/{NAME}/export", "admin", (TENANT,), route="/v1/tenants/{tenant}/export"),
     Attempt("POST", "/v1/tenants/import", "admin", (), {"no": "tar"}),
     Attempt("GET", "/v1/keys", "admin"),
