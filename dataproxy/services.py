@@ -15,6 +15,7 @@ from dataproxy.keyfiles import INTERNAL_KEYS, KeyFiles
 from dataproxy.ledger.adopt import adopt
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.notes import NoteSigner
+from dataproxy.pseudonyms.desk import PseudonymDesk
 from dataproxy.redact import Redactor as PatternRedactor
 from dataproxy.redact import TokenBytes
 from dataproxy.redact.policy import RedactionPolicy
@@ -87,6 +88,7 @@ class Services:
     data_dir: Path
     ledger_private: bytes
     vault_private: Callable[[], bytes]
+    pseudonyms: PseudonymDesk
     now_us: Callable[[], int] = field(default=clock_us)
 
     def digests(self, tenant: str) -> KeyedDigests:
@@ -150,5 +152,6 @@ def build_services(
         pending_days=settings.pending_days,
         now_us=now_us,
     )
-    of_files = (files.mac(), secret, settings.settle_s, checkpoints, data_dir, ledger_private, files.vault_private)
-    return Services(database, drain, keys, redactors, *of_files, now_us)
+    of_files = (files.mac(), secret, settings.settle_s, checkpoints, data_dir, ledger_private)
+    desk = PseudonymDesk(secret, policies_in(database))
+    return Services(database, drain, keys, redactors, *of_files, files.vault_private, desk, now_us)

@@ -42,6 +42,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     expires_us: int | None
     limits: KeyLimits | None = None
     unrecorded: bool = False
+    pseudonymize: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,6 +63,8 @@ class Identity:
     limits: KeyLimits | None = None
     unrecorded: bool = False
     """Whether the tenant is served even while its calls cannot be recorded."""
+    pseudonymize: bool = False
+    """Whether models see surrogates of personal values."""
 
     def may_use(self, model: str) -> bool:
         """Whether the key is good for ``model``."""
@@ -109,7 +112,9 @@ class KeyTable:
         salt = hmac.digest(self._secret, b"cache-salt\0" + row.tenant.encode(), hashlib.sha256).hex()[:32].encode()
         models = frozenset(row.models)
         return Identity(
-            row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt, row.limits, row.unrecorded
+            *(row.key_id, row.tenant, row.agent, row.role, models, row.record, row.expires_us, salt, row.limits),
+            unrecorded=row.unrecorded,
+            pseudonymize=row.pseudonymize,
         )
 
     async def caller(self, authorization: bytes) -> Identity:

@@ -43,6 +43,9 @@ async def _only_post() -> Response:
 
 async def _relay(gateway: Gateway, request: Request, method: str, response_id: str, action: str) -> Response:
     identity = await gateway.keys.caller(credential(request.scope["headers"]))
+    if identity.pseudonymize:
+        message = "answers that the engine keeps hold surrogates; keep what you were sent"
+        raise Refused(400, "pseudonyms_need_input", message, param="response_id")
     worker = holder(gateway, identity.tenant, response_id)  # from here on the id is one of ours, safe in a path
     ask = UpstreamRequest(method, f"/v1/responses/{response_id}{action}", [])
     try:

@@ -18,6 +18,7 @@ from dataproxy.store.judgements import count_judgements
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
 from dataproxy.store.parties import agent_of_session, require_known
 from dataproxy.store.recording import served_unrecorded
+from dataproxy.store.redaction import tenants_with_pseudonyms
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.statistics import read_status
 
@@ -45,7 +46,8 @@ def get_key_table(services: ServicesDep, caller: Caller) -> Response:
     require(caller, "gateway")
     require_operator(caller)
     with services.database.read() as connection:
-        return json_answer(key_table(connection, ConsentBook.read(connection), served_unrecorded(connection)))
+        unrecorded, pseudonymized = served_unrecorded(connection), tenants_with_pseudonyms(connection)
+        return json_answer(key_table(connection, ConsentBook.read(connection), unrecorded, pseudonymized))
 
 
 @router.get("/keys")

@@ -38,7 +38,7 @@ def put_policy(services: ServicesDep, caller: Caller, body: Body) -> Response:
     owner = _owner(caller, given.tenant)
     if not given.reason:
         raise Refused("a redaction policy needs a `reason`")
-    policy = _checked(services, owner, given.policy)
+    policy = checked(services, owner, given.policy)
     with services.database.write() as connection:
         number = add_policy(connection, owner, policy, given.reason, caller.key_id, services.now_us())
     services.renew(owner)
@@ -54,14 +54,14 @@ def post_test(services: ServicesDep, caller: Caller, body: Body) -> Response:
     if len(given.text) > _LONGEST_TEXT:
         raise Refused(f"the text has {len(given.text)} characters; at most {_LONGEST_TEXT} are taken")
     if given.policy is not None:
-        redactor = _try(services, owner, _checked(services, owner, given.policy))
+        redactor = _try(services, owner, checked(services, owner, given.policy))
         redacted = redactor.redact_text(given.text)
     else:
         redacted = services.redactors.of(owner).redact_text(given.text)
     return json_answer({"text": redacted.text, "spans": redacted.spans})
 
 
-def _checked(services: Services, owner: str, given: dict[str, Any]) -> RedactionPolicy:
+def checked(services: Services, owner: str, given: dict[str, Any]) -> RedactionPolicy:
     """The policy as it is kept, every pattern compiled once to see that it can be.
 
     Raises:

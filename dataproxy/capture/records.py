@@ -14,7 +14,8 @@ class RequestHalf(msgspec.Struct, frozen=True, tag="request"):
     """What the agent asked, written while the engine computes.
 
     ``session_source`` says where ``session_id`` came from (header, url, body, inferred); ``headers`` holds only those of interest;
-    ``affinity`` is the routing key, never the session's name.
+    ``affinity`` is the routing key, never the session's name. ``surrogates`` are what the gateway put into ``body`` for personal
+    values; the answer to it is kept as the engine gave it, too.
     """
 
     event_id: str
@@ -31,6 +32,7 @@ class RequestHalf(msgspec.Struct, frozen=True, tag="request"):
     headers: dict[str, str]
     started_us: int
     affinity: str = ""
+    surrogates: list[str] = []
 
 
 class ResponseHalf(msgspec.Struct, frozen=True, tag="response"):

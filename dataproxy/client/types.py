@@ -32,7 +32,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     """One key as the gateway's cache needs it: ``key_hash`` is the SHA-256 (hex) of the whole key, which is not kept.
 
     ``limits`` is None for a key without any, and holds ``used_tokens`` with a budget only: so the table changes seldom.
-    ``unrecorded``: where a call of it cannot be recorded, it is served all the same.
+    ``unrecorded``: where a call of it cannot be recorded, it is served all the same. ``pseudonymize``: models see surrogates.
     """
 
     key_hash: str
@@ -46,6 +46,7 @@ class KeyRow(msgspec.Struct, frozen=True):
     expires_us: int | None
     limits: KeyLimits | None = None
     unrecorded: bool = False
+    pseudonymize: bool = False
 
 
 class NewKey(msgspec.Struct, frozen=True):

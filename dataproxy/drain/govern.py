@@ -112,7 +112,8 @@ def _for_redaction(parsed: ParsedExchange) -> Exchange:
     strings |= {f"header.{name}": value for name, value in raw.headers.items()}
     prompt = parsed.tokens[0].prompt_ids if parsed.tokens else None
     answer = {name: value for name, value in parsed.answer.items() if name not in NOT_KEPT}
-    return Exchange(parsed.request, answer, prompt, [tokens.output_ids for tokens in parsed.tokens], strings)
+    outputs = [tokens.output_ids for tokens in parsed.tokens]
+    return Exchange(parsed.request, answer, prompt, outputs, strings, frozenset(raw.surrogates))
 
 
 def _tokens(parsed: ParsedExchange, redacted: RedactedExchange, identity: Identity, tokenizer: str) -> list[Tokens]:

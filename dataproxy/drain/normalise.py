@@ -142,6 +142,8 @@ def _metadata(
     }
     if redacted.version:
         m["redaction"] = redacted.version
+    if raw.surrogates:
+        m["pseudonyms"] = len(raw.surrogates)
     if response is not None:
         first = response.first_byte_us - raw.started_us if response.first_byte_us else None
         m |= {"worker": response.worker, "latency_us": {"first_byte": first, "total": response.ended_us - raw.started_us}}

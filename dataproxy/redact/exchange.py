@@ -36,7 +36,8 @@ class Exchange:
     """One call in the clear.
 
     ``request`` and ``response`` are JSON values; ``prompt_ids`` [P] and each of ``output_ids`` [N_i] are int32, one array for
-    each choice; ``strings`` are texts that belong to the call but to neither body (path, user agent, session id).
+    each choice; ``strings`` are texts that belong to the call but to neither body (path, user agent, session id). ``surrogates``
+    stand in the place of values already.
     """
 
     request: Json
@@ -44,6 +45,7 @@ class Exchange:
     prompt_ids: Ids | None = None
     output_ids: list[Ids] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
+    surrogates: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, frozen=True)

@@ -16,6 +16,7 @@ from dataproxy.redact.leaves import WORDS, Leaf
 from dataproxy.redact.masking import TokenStream, join, overwrite
 from dataproxy.redact.splice import Surrogates, splice
 from dataproxy.redact.spread import NOT_SPREAD, Values, to_bytes
+from dataproxy.redact.standing import Standing
 from dataproxy.redact.tokens import TokenBytes
 from dataproxy.redact.units import Rebuilt, Unit, UnitMemory, parts
 
@@ -56,9 +57,25 @@ class Findings:
         for unit in self._units:
             memory.look(unit, self._in_leaf)
         self._streams = [_Stream(stream, stream.find(self._detect)) for stream in _streams(exchange, tokens)]
+        if exchange.surrogates:
+            self._let_stand(Standing(exchange.surrogates, self._detect))
         self._values: Values | None = None
         self._digest = b""
         self._at_border = False
+
+    def _let_stand(self, standing: Standing) -> None:
+        """Leave out what stands in a value's place already."""
+        for unit in self._units:
+            texts = {n: unit.open()[n].text for n in unit.found}
+            left = {n: [one for one in found if not standing.covers(texts[n], one)] for n, found in unit.found.items()}
+            unit.found = {n: found for n, found in left.items() if found}
+        for stream in self._streams:
+            read = [(one, stream.tokens.data[start:end].decode("utf-8", "surrogateescape")) for one, start, end in stream.found]
+            stream.found = [
+                place
+                for place, (one, text) in zip(stream.found, read, strict=True)
+                if not standing.covers(text, one._replace(start=0, end=len(text)))
+            ]
 
     def spread(self) -> None:
         """Take every value found anywhere for found wherever it stands, in leaves and in tokens, in every spelling."""

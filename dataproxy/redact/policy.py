@@ -34,7 +34,8 @@ class TenantRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RedactionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """``allow`` holds exact values that are nobody's, ``allow_patterns`` expressions of such; ``names`` are kinds of `NAME_KINDS`.
 
-    ``actions`` is by kind; what is not named is masked. In the store ``allow`` is empty and ``allow_digests`` stands for it.
+    ``actions`` is by kind; what is not named is masked. ``pseudonymize``: models see surrogates, and agents get their values back.
+    In the store ``allow`` is empty and ``allow_digests`` stands for it.
     """
 
     rules: tuple[TenantRule, ...] = ()
@@ -43,6 +44,7 @@ class RedactionPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     allow_patterns: tuple[str, ...] = ()
     names: tuple[Literal["PERSON", "PLACE", "ORG"], ...] = ()
     actions: dict[str, Action] = {}
+    pseudonymize: bool = False
 
     @property
     def dropped(self) -> frozenset[str]:

@@ -71,10 +71,13 @@ def list_keys(connection: Connection) -> list[KeyInfo]:
     return [_info(row) for row in connection.execute(_with_usage().order_by(api_key.c.created_us, api_key.c.key_id))]
 
 
-def key_table(connection: Connection, consents: ConsentBook, unrecorded: Set[str] = frozenset()) -> list[KeyRow]:
+def key_table(
+    connection: Connection, consents: ConsentBook, unrecorded: Set[str] = frozenset(), pseudonymized: Set[str] = frozenset()
+) -> list[KeyRow]:
     """What gateways cache. ``record`` follows the consents, so withdrawing one takes effect within a poll.
 
-    ``unrecorded`` are the tenants that are served even where they cannot be recorded.
+    ``unrecorded`` are the tenants that are served even where they cannot be recorded; ``pseudonymized`` those whose models see
+    surrogates.
     """
     return [
         KeyRow(
@@ -89,6 +92,7 @@ def key_table(connection: Connection, consents: ConsentBook, unrecorded: Set[str
             expires_us=row.expires_us,
             limits=_limits_for_gateway(row),
             unrecorded=row.tenant in unrecorded,
+            pseudonymize=row.tenant in pseudonymized,
         )
         for row in connection.execute(_with_usage().order_by(api_key.c.key_id))
     ]

@@ -21,6 +21,13 @@ def current_policy(connection: Connection, tenant: str) -> tuple[int, RedactionP
     return (0, RedactionPolicy()) if row is None else (row.number, read_policy(row.body.encode()))
 
 
+def tenants_with_pseudonyms(connection: Connection) -> set[str]:
+    """Those whose models see surrogates."""
+    columns = (redaction_policy.c.tenant, redaction_policy.c.body)
+    latest = {row.tenant: row.body for row in connection.execute(select(*columns).order_by(redaction_policy.c.number))}
+    return {tenant for tenant, body in latest.items() if '"pseudonymize":true' in body and read_policy(body.encode()).pseudonymize}
+
+
 def add_policy(connection: Connection, tenant: str, policy: RedactionPolicy, reason: str, key_id: str, now_us: int) -> int:
     """Put ``policy`` on record, in the name of ``key_id``; gives its number.
 

@@ -5,7 +5,7 @@ as bytes arrive and without a task, but for the two waits that are rare: for the
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +19,9 @@ from gateway.edge.facts import Facts
 from gateway.edge.heads import CONTINUE, LAST_CHUNK, agent_lines, encode_answer, encode_chunk, encode_lines, own_lines
 from gateway.errors import Refused
 from gateway.keys import Identity
+from gateway.pseudonyms.agent import RestoringAgent
+from gateway.pseudonyms.ask import pseudonymize
+from gateway.pseudonyms.forms import Form
 from gateway.relay import Relay
 from gateway.upstream.connection import Head
 
@@ -64,6 +67,7 @@ class AgentCall:
     _ticket: Ticket | None = None
     _own = b""
     _early: tuple[bytes, ...] = ()
+    _forms: Sequence[Form] = ()
 
     def __init__(self, connection: "AgentConnection", facts: Facts) -> None:
         self.facts = facts
@@ -158,8 +162,20 @@ class AgentCall:
     def _admit(self, identity: Identity, body: bytes) -> None:
         gateway, facts = self._gateway, self.facts
         call = admit(gateway, identity, self._event_id, facts, body)
+        if identity.pseudonymize:
+            self._wait(self._pseudonymize(call))
+        else:
+            self._queue(call)
+
+    async def _pseudonymize(self, call: Call) -> None:
+        """Put surrogates into the request before anything else sees it."""
+        self._forms = await pseudonymize(self._gateway, call)
+        self._queue(call)
+
+    def _queue(self, call: Call) -> None:
+        gateway, facts = self._gateway, self.facts
         if facts.dialect.generates:
-            self._ticket = gateway.admission.try_enter(identity, len(body), call.request.model)
+            self._ticket = gateway.admission.try_enter(call.identity, len(call.request.body), call.request.model)
             if self._ticket is None:
                 self._wait(self._enter(call))
                 return
@@ -174,7 +190,8 @@ class AgentCall:
         try:
             place(self._gateway, call)
             self._event_id = call.event_id
-            self._relay = relay = Relay(self._gateway, call, self, self._ticket)
+            agent = RestoringAgent(self, call.dialect, self._forms) if self._forms else self
+            self._relay = relay = Relay(self._gateway, call, agent, self._ticket)
             self._own = own_lines(call, self._ticket)
             self._state = State.RELAYED
             relay.start()
