@@ -5,7 +5,7 @@ Computed in the drain before anything is masked, and keyed, so that they can be 
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,17 +21,29 @@ _MESSAGES = b"conversation"
 
 def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterable[int]) -> dict[int, bytes]:
     """The digest of ``ids[:n]`` for each n of ``lengths`` that ``ids`` [N] is long enough for; one pass."""
-    if not len(ids):
-        return {}
-    data = np.ascontiguousarray(ids, "<i4").view(np.uint8).data
+    return prompt_digests(digests, ids, lengths)[0] if len(ids) else {}
+
+
+def prompt_digests(
+    digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterable[int]
+) -> tuple[dict[int, bytes], Callable[[NDArray[np.int32]], bytes]]:
+    """What ``token_digests`` gives, and a function that gives the digest of ``ids`` and what it is called with, joined; one pass."""
+    data = memoryview(np.ascontiguousarray(ids, "<i4")).cast("B")
     rolling = digests.rolling(_TOKENS)
     found: dict[int, bytes] = {}
     done = 0
     for length in sorted({n for n in lengths if 0 < n <= len(ids)}):
         rolling.update(data[done * 4 : length * 4])
-        found[length] = rolling.copy().digest()
+        found[length] = rolling.digest()
         done = length
-    return found
+    rolling.update(data[done * 4 :])
+
+    def with_output(output: NDArray[np.int32]) -> bytes:
+        joined = rolling.copy()
+        joined.update(np.ascontiguousarray(output, "<i4"))
+        return joined.digest()
+
+    return found, with_output
 
 
 class Conversation:

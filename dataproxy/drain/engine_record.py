@@ -5,6 +5,7 @@ Checked here, once: where lengths disagree the choice keeps no tokens and says w
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -79,6 +80,7 @@ class SampledTokens:
     fault: str
 
 
+_named_version = lru_cache(maxsize=1024)(version_index)
 _decoder = msgspec.json.Decoder(EngineRecord)
 
 
@@ -133,7 +135,7 @@ def _versions(choice: RecordedChoice, length: int) -> tuple[NDArray[np.int32], s
         if start != expected or not start <= end <= length:
             return np.full(length, -1, INT32), "version_spans"
         try:
-            versions[start:end] = version_index(name)
+            versions[start:end] = _named_version(name)
         except AtdpError:
             return np.full(length, -1, INT32), "unknown_version"
         expected = end

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from dataproxy.assemble.borders import Conversation, answered_prefixes, token_digests
+from dataproxy.assemble.borders import Conversation, answered_prefixes, prompt_digests
 from dataproxy.digests import KeyedDigests
 from dataproxy.drain.exchange import ParsedExchange
 
@@ -46,6 +46,7 @@ def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
     raw, user = parsed.raw.request, parsed.user
     messages = parsed.conversation
     conversation = Conversation(digests, messages)
+    token_prefixes, borders = _of_tokens(parsed, digests)
     retries = [raw.headers.get(name, "0") for name in _RETRY_HEADERS]
     return Identity(
         subject=digests.of(b"subject", user.encode()).hex() if user else "",
@@ -53,9 +54,9 @@ def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
         request_digest=digests.of(b"request", raw.body),
         is_retry=any(value not in ("", "0") for value in retries),
         prefixes=answered_prefixes(conversation, messages),
-        token_prefixes=_token_prefixes(parsed, digests),
+        token_prefixes=token_prefixes,
         ends=_ends(parsed, conversation),
-        borders=_borders(parsed, digests),
+        borders=borders,
     )
 
 
@@ -75,26 +76,23 @@ def _ends(parsed: ParsedExchange, conversation: Conversation) -> dict[int, bytes
     return ends
 
 
-def _token_prefixes(parsed: ParsedExchange, digests: KeyedDigests) -> list[bytes]:
-    """The digests of those beginnings of the prompt at which an earlier answer may have ended, longest first.
+def _of_tokens(parsed: ParsedExchange, digests: KeyedDigests) -> tuple[list[bytes], dict[int, tuple[int, bytes]]]:
+    """The digests of those beginnings of the prompt at which an earlier answer may have ended, longest first; and the borders.
 
     An answer ends with the token that ends this one, which in templates is that of a turn; one cut by length is found by its
     messages.
     """
     ended = {int(t.output_ids[-1]) for t in parsed.tokens if len(t.output_ids) and t.finish_reason not in ("length", "abort", None)}
-    if not ended:
-        return []
-    prompt = parsed.tokens[0].prompt_ids
-    is_end = prompt == ended.pop() if len(ended) == 1 else np.isin(prompt, list(ended))
-    lengths = (np.flatnonzero(is_end) + 1)[-_MOST_TURNS:]
-    found = token_digests(digests, prompt, lengths.tolist())
-    return [found[length] for length in sorted(found, reverse=True)]
-
-
-def _borders(parsed: ParsedExchange, digests: KeyedDigests) -> dict[int, tuple[int, bytes]]:
-    borders = {}
-    for tokens in parsed.tokens:
-        full = np.concatenate((tokens.prompt_ids, tokens.output_ids))
-        if len(full):
-            borders[tokens.choice] = len(full), token_digests(digests, full, [len(full)])[len(full)]
-    return borders
+    if not parsed.tokens:
+        return [], {}
+    prompt, lengths = parsed.tokens[0].prompt_ids, list[int]()
+    if ended:
+        is_end = prompt == ended.pop() if len(ended) == 1 else np.isin(prompt, list(ended))
+        lengths = (is_end.nonzero()[0][-_MOST_TURNS:] + 1).tolist()
+    found, with_output = prompt_digests(digests, prompt, lengths)
+    borders = {
+        tokens.choice: (len(prompt) + len(tokens.output_ids), with_output(tokens.output_ids))
+        for tokens in parsed.tokens
+        if len(prompt) + len(tokens.output_ids)
+    }
+    return [found[length] for length in reversed(lengths)], borders

@@ -83,14 +83,16 @@ def _run(body: bytes, begin: int, text: int) -> _Run | None:
     head, tail = body[begin:text], body[inside.end() : end]
     if not body.startswith(head, end + len(_BETWEEN)):
         return None
-    least = len(head) + len(tail)
-    texts, at = [], begin
-    for event in body[begin:].split(_BETWEEN):
-        if not (event.startswith(head) and event.endswith(tail) and len(event) >= least):
-            break
-        texts.append(event[len(head) : len(event) - len(tail)])
-        at += len(event) + len(_BETWEEN)
-    return _Run(head, texts, tail, at)
+    border = tail + _BETWEEN + head
+    texts = body[text:].split(border)
+    if _BETWEEN in b"".join(texts[:-1]):  # another event stands between two of them: the run ends before it
+        broken = next(n for n, piece in enumerate(texts) if _BETWEEN in piece)
+        texts = texts[: broken + 1]
+    last = texts.pop().partition(_BETWEEN)[0]
+    if last.endswith(tail):
+        texts.append(last.removesuffix(tail))
+    size = len(head) + len(tail) + sum(map(len, texts)) + len(border) * (len(texts) - 1)
+    return _Run(head, texts, tail, begin + size + len(_BETWEEN))
 
 
 def _joined(run: _Run) -> Iterator[dict[str, Any] | bytes]:

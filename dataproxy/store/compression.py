@@ -6,7 +6,7 @@ they are: no JSON and no array of ours begins with zstd's magic number.
 """
 
 import threading
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +30,12 @@ def compress(data: bytes) -> bytes:
 def compress_array(data: bytes) -> bytes:
     """The same for the buffer of an array, in which a dictionary of words finds nothing."""
     return _packed(data, _compressor(0))
+
+
+@lru_cache(maxsize=4096)
+def compress_flags(data: bytes) -> bytes:
+    """The same for versions and flags of tokens: most are one number over and over, and they are nobody's words."""
+    return compress_array(data)
 
 
 def decompress(data: bytes) -> bytes:

@@ -14,7 +14,7 @@ from dataproxy.assemble.calls import Placement
 from dataproxy.ledger.content import ARRAYS, OwnedContent, OwnedTokens, event_content
 from dataproxy.ledger.leaf import Leaf
 from dataproxy.ledger.log import append, lock_logs
-from dataproxy.store.compression import compress, compress_array
+from dataproxy.store.compression import compress, compress_array, compress_flags
 from dataproxy.store.dialect import add_to, find_all, insert_all, insert_new, next_event_position
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span, quarantine, redaction_count, token_segment
 
@@ -216,9 +216,9 @@ def _token_row(item: StoredEvent, place: Placement | None, tokens: Tokens) -> di
         "prompt_ids": compress_array(record.prompt_ids),
         "output_ids": compress_array(record.output_ids),
         "logprobs": compress_array(record.logprobs),
-        "versions": compress_array(record.versions),
-        "prompt_altered": compress_array(record.prompt_altered),
-        "output_altered": compress_array(record.output_altered),
+        "versions": compress_flags(record.versions),
+        "prompt_altered": compress_flags(record.prompt_altered),
+        "output_altered": compress_flags(record.output_altered),
     }
 
 
