@@ -42,6 +42,7 @@ def running_lines(paths: "Paths") -> Iterator[str]:
     yield f"gateway  {stack['gateway']}/v1   model {stack['model']}"
     for name in stack["processes"]:
         yield f"  {name:<10} {_process(paths.run_dir / f'{name}.pid')}"
+    yield from _compute(paths.run_dir / "compute.json")
     workers = workers_of(stack["gateway"])
     if workers is None:
         yield "  the gateway does not answer right now"
@@ -63,6 +64,22 @@ def _not_ready(paths: "Paths", workers: dict[str, str]) -> Iterator[str]:
             yield f"  {url} gets no calls: {found[url].refusal} (headrace workers back {found[url].id})"
         elif health != "ready":
             yield f"  {url} is {health}"
+
+
+def _compute(state_file: Path) -> Iterator[str]:
+    """Which way the shared cores stand and why, where a trainer follows the load."""
+    try:
+        state = json_module.loads(state_file.read_text())
+    except FileNotFoundError:
+        return
+    yield (
+        f"  cores      serving {'has' if state['mode'] == 'serves' else 'leaves'} them since {state['since_s']:.0f} s "
+        f"({state['reason']}); the trainer {state['trainer']}"
+    )
+    yield (
+        f"             {state['arrivals_per_s']:g} requests/s, {state['in_flight']} in flight, {state['backlog']:.1f} batches ready; "
+        f"training had {state['trained_share']:.0%} of the last seconds"
+    )
 
 
 def _process(pid_file: Path) -> str:

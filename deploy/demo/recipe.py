@@ -8,4 +8,5 @@ RECIPE: Final[Mapping[str, str]] = {
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "32",
     "HEADRACE_TRAINER_POLL_S": "0.2",
     "HEADRACE_TRAINER_CHECKPOINT_EVERY": "1000",  # a run of minutes starts again rather than resume
+    "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',  # its agents never pause, and its minutes are for learning
 }

@@ -58,3 +58,12 @@ def test_before_everything_is_ready_it_says_where_to_look(tmp_path: Path) -> Non
     paths = Paths(tmp_path / "data", tmp_path / "config")
     (line,) = running_lines(paths)
     assert "still starting" in line and str(paths.log_dir) in line
+
+
+def test_it_says_who_has_the_cores_and_why_where_a_trainer_follows_the_load(tmp_path: Path) -> None:
+    paths = stack(tmp_path, f"http://127.0.0.1:{free_port()}")
+    told = {"mode": "serves", "reason": "3 in flight", "trainer": "waits", "since_s": 4.2, "in_flight": 3, "arrivals_per_s": 0.8}
+    (paths.run_dir / "compute.json").write_text(json.dumps(told | {"backlog": 1.5, "trained_share": 0.25, "at_us": 1}))
+    lines = list(running_lines(paths))
+    assert "  cores      serving has them since 4 s (3 in flight); the trainer waits" in lines
+    assert any("0.8 requests/s" in line and "1.5 batches ready" in line and "25%" in line for line in lines)

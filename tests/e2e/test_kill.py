@@ -24,6 +24,7 @@ KILLS: dict[str, list[str]] = {
 """Each round kills all three processes, at the next of their points: 8 rounds reach every point."""
 TRAINER = {
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "8",
+    "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',  # the load here never ends
     "HEADRACE_TRAINER_MAX_STALENESS": "100",
     "HEADRACE_TRAINER_KEEP_VERSIONS": "101",
     "HEADRACE_TRAINER_LEASE_TTL_S": "20",

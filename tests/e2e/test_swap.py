@@ -26,6 +26,7 @@ pytestmark = pytest.mark.e2e
 NUM_STREAMS = 16
 TRAINER = {
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "8",
+    "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',  # the load here never ends
     "HEADRACE_TRAINER_MAX_STALENESS": "100",
     "HEADRACE_TRAINER_KEEP_VERSIONS": "101",
 }

@@ -129,6 +129,7 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
             "num_in_flight": len(manager.rid_to_state),
             "num_pauses_expired": watchdog.num_expired,
             "num_aborted": recording.num_aborted,
+            "num_received": recording.num_received,
             "continuity": continuity.counts(),
             "instance": instance,
         }

@@ -28,6 +28,7 @@ class Recording:
         self._by_rid: dict[str, Recorder] = {}
         self._manager: Any = None
         self.num_aborted = 0
+        self.num_received = 0
 
     def around_generate(self, original: Callable[..., Any], manager: Any, obj: Any, request: Any = None) -> Any:
         """Apply the gateway's order to `obj` and watch the outputs; logprobs only where a record is wanted."""
@@ -86,6 +87,7 @@ class Recording:
             self._by_rid.pop(rid, None)
 
     def _open(self, rid: str, model: str, obj: Any) -> Recorder:
+        self.num_received += 1
         recorder = Recorder(rid, model, self._engine_version)
         params = obj.sampling_params or {}
         num_samples = params.get("n", 1)

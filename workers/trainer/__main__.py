@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -18,6 +19,7 @@ from workers.trainer.coordinator import Coordinator
 from workers.trainer.data_proxy import PatientDataProxy
 from workers.trainer.dry_run import describe, dry_run
 from workers.trainer.errors import TrainerError
+from workers.trainer.gate import Gate
 from workers.trainer.learner import Learner
 from workers.trainer.loop import Trainer, run
 from workers.trainer.metrics import Reporter
@@ -41,6 +43,7 @@ def main() -> int:
     if unknown:
         print(f"no such setting of the trainer: {', '.join(unknown)}", file=sys.stderr)
         return 2
+    os.nice(settings.compute.nice)  # before there are threads, which inherit it
     ranks = start_ranks()
     configure_logging(settings.json_logs, ranks.rank)
     logger.info("settings: %s", settings.model_dump_json())
@@ -53,7 +56,8 @@ def main() -> int:
                 show(settings, ranks, client, chosen.forward, chosen.json)
                 return 0
             trainer = build(settings, ranks, client, stop)
-            run(trainer)
+            with trainer.gate or contextlib.nullcontext():
+                run(trainer)
             if trainer.reporter:
                 trainer.reporter.close()
     except (TrainerError, DataProxyClientError) as error:
@@ -67,15 +71,24 @@ def main() -> int:
 def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: threading.Event) -> Trainer:
     """Put one rank together; on the first, settle what an earlier run left before any rank reads weights."""
     paths = TrainerPaths(settings.data_dir)
-    coordinator, reporter = None, None
+    coordinator, reporter, gate = None, None, None
     if ranks.is_first:
         data_proxy = PatientDataProxy(client)
         publisher = Publisher(paths, data_proxy, engines_of(settings))
         reporter = Reporter(settings, paths)
         coordinator = Coordinator(settings, paths, data_proxy, publisher, stop)
+        gate = Gate(settings.compute, settings.engine_urls, paths.compute, lambda: batches_ready(client, settings), stop)
         coordinator.start()
     ranks.wait()
-    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator, reporter)
+    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator, reporter, gate)
+
+
+def batches_ready(client: SyncDataProxyClient, settings: Settings) -> float:
+    """Trajectories that are ready, in batches; 1 where the data proxy does not say: the trainer has one in hand."""
+    try:
+        return client.status().places.get("ready", 0) / settings.batch_trajectories
+    except DataProxyClientError:
+        return 1.0
 
 
 def show(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, forward: bool, as_json: bool) -> None:

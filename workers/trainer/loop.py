@@ -14,6 +14,7 @@ from atdp.samples import Lease
 from workers.trainer.batch import make_batch, split
 from workers.trainer.coordinator import Coordinator, Follow, Order, Stop, Train
 from workers.trainer.engines import SwapResult
+from workers.trainer.gate import Gate
 from workers.trainer.learner import Learner
 from workers.trainer.metrics import Phases, Reporter
 from workers.trainer.paths import TrainerPaths
@@ -26,7 +27,7 @@ from workers.trainer.version_directory import read_scores
 
 @dataclass(slots=True, frozen=True)
 class Trainer:
-    """One rank of the trainer; `coordinator` and `reporter` on the first rank only."""
+    """One rank of the trainer; `coordinator`, `reporter` and `gate` on the first rank only."""
 
     settings: Settings
     paths: TrainerPaths
@@ -34,6 +35,7 @@ class Trainer:
     learner: Learner
     coordinator: Coordinator | None
     reporter: Reporter | None
+    gate: Gate | None = None
 
 
 def run(trainer: Trainer) -> None:
@@ -54,7 +56,8 @@ def run(trainer: Trainer) -> None:
 def take_step(trainer: Trainer, lease: Lease) -> None:
     """Make one version of one lease, or leave everything as it was."""
     settings, ranks, learner, coordinator = trainer.settings, trainer.ranks, trainer.learner, trainer.coordinator
-    phases, parent = Phases(), learner.version
+    phases, parent, gate = Phases(), learner.version, trainer.gate
+    waited_before = gate.waited_s if gate else 0.0
 
     batch = make_batch(lease, learner.head(), learner.state, settings)
     if not batch.samples:
@@ -80,11 +83,15 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
                 learner.state.updates,
                 ranks,
                 learner.reference,
+                gate.pass_ if gate else lambda: None,
             )
+        waited_s = gate.waited_s - waited_before if gate else 0.0
+        if gate:
+            gate.leave()
         total = merge(ranks.gather(statistics))
         with phases.phase("gather"):
             weights, adapter = learner.policy.gather(settings.publish_dtype), learner.adapter()
-        numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, **phases.seconds()}
+        numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, "waited_s": waited_s, **phases.seconds()}
         if coordinator and record and keeper:
             with phases.phase("publish"):
                 swap = coordinator.publish(record, batch, weights, adapter, numbers, keeper)
@@ -98,7 +105,8 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
         learner.advance(version, batch.state)
     if trainer.reporter and swap:
         seconds = phases.seconds()
-        speed = total.num_tokens / seconds["train_s"], total.computed / seconds["train_s"]
+        computing_s = seconds["train_s"] - waited_s
+        speed = total.num_tokens / computing_s, total.computed / computing_s
         numbers |= {**seconds, "trained_tokens_per_s": speed[0], "computed_tokens_per_s": speed[1]}
         numbers |= {**read_scores(trainer.paths.versions / version), **swap.numbers()}
         trainer.reporter.report(version, parent, numbers, batch.left_out)

@@ -7,7 +7,8 @@ policy at the start of the update and behav the one that sampled token a_t in st
     ρ_t = π_θ(a_t|s_t) / π_prox(a_t|s_t)         β_t = π_prox(a_t|s_t) / π_behav(a_t|s_t), no gradient
 
 so a sample of an older policy is corrected by β and the step is bounded around a recent policy. β is truncated (min(β, C); TIS of
-arXiv 2505.24298 and IMPALA, arXiv 1802.01561) or the token is masked where β leaves [1/C, C]. All logprobs are those of the logits
+arXiv 2505.24298 and IMPALA, arXiv 1802.01561), or the token is masked where β leaves [1/C, C], or β is left out (`none`: stale
+samples count as if the policy had just drawn them). All logprobs are those of the logits
 divided by the sampling temperature. Optional: KL to a reference policy, estimated per token by k3 (Schulman 2020; GRPO, arXiv
 2402.03300, eq. 4).
 """
@@ -48,7 +49,9 @@ def token_logprobs(logits: Tensor, temperatures: Tensor, predictor: Tensor, targ
 
 
 def behaviour_weights(proximal: Tensor, behaviour: Tensor, cap: float, mode: BehaviourWeight) -> tuple[Tensor, Tensor]:
-    """β [M] after truncation at `cap` or masking outside [1/cap, cap], and where that changed it [M] bool."""
+    """β [M] after truncation at `cap` or masking outside [1/cap, cap], and where that changed it [M] bool; 1 for `none`."""
+    if mode == "none":
+        return torch.ones_like(proximal), torch.zeros_like(proximal, dtype=torch.bool)
     weight = (proximal - behaviour).exp()
     if mode == "truncate":
         return weight.clamp(max=cap), weight > cap

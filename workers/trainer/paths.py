@@ -52,6 +52,11 @@ class TrainerPaths:
         return self.data_dir / "run" / "publish.lock"
 
     @property
+    def compute(self) -> Path:
+        """Who has the shared cores (`gate.ComputeState`); absent while no trainer follows the load."""
+        return self.data_dir / "run" / "compute.json"
+
+    @property
     def socket(self) -> Path:
         """The data proxy's."""
         return self.data_dir / "run" / "dataproxy.sock"

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from workers.inference.client import Way
 from workers.trainer.adapter import AdapterShape
+from workers.trainer.compute import Compute
 from workers.trainer.learning import Learning
 from workers.trainer.objective import BehaviourWeight, Objective
 
@@ -77,7 +78,7 @@ class Settings(BaseSettings):
     behaviour_cap: float = Field(5.0, gt=1)
     """Bound on proximal / behaviour probability of a token."""
     behaviour_weight: BehaviourWeight = "truncate"
-    """What happens beyond the bound: the weight is truncated, or the token masked. "none": no weight, stale data goes uncorrected."""
+    """What happens beyond the bound: the weight is truncated, or the token masked; none: no weight, nothing is corrected."""
     kl_coef: float = Field(0.0, ge=0)
     """Weight of the KL to v000000; above 0 its weights are held in memory and run forward each step."""
     learning: Learning = Learning()
@@ -106,6 +107,8 @@ class Settings(BaseSettings):
     """Stop after so many steps of this process; 0: never."""
     seed: int = 0
     """Orders the trajectories among the updates of a batch; nothing else is random."""
+    compute: Compute = Compute()
+    """How cores that engines and the trainer share are divided, as JSON."""
     evaluate: str = ""
     """Held-out score of each version: `module:function`, or a command with `{directory}` in it; see `evaluation`. Empty: none."""
     evaluate_every: int = Field(1, ge=1)

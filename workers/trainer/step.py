@@ -7,7 +7,7 @@ Owns microbatches, accumulation, clipping and the optimizer. Not owned: what is 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -57,16 +57,21 @@ def microbatches(rows: Sequence[Row], ranks: Ranks, max_nodes: int) -> list[Micr
 
 
 @torch.no_grad()
-def frozen(policy: Policy, batches: Sequence[Microbatch]) -> list[tuple[Microbatch, Tensor, Tensor]]:
+def frozen(
+    policy: Policy, batches: Sequence[Microbatch], before: Callable[[], None] = lambda: None
+) -> list[tuple[Microbatch, Tensor, Tensor]]:
     """Each microbatch with its logprobs [M] and entropy [P] under the weights of now."""
-    found = [(batch, *policy.logprobs(batch)) for batch in batches]
+    found = []
+    for batch in batches:
+        before()
+        found.append((batch, *policy.logprobs(batch)))
     policy.release()
     return found
 
 
-def frozen_logprobs(policy: Policy, batches: Sequence[Microbatch]) -> list[Tensor]:
+def frozen_logprobs(policy: Policy, batches: Sequence[Microbatch], before: Callable[[], None] = lambda: None) -> list[Tensor]:
     """Logprobs [M] of each microbatch under the weights of now: proximal ones, or a reference's."""
-    return [logprobs for _, logprobs, _ in frozen(policy, batches)]
+    return [logprobs for _, logprobs, _ in frozen(policy, batches, before)]
 
 
 def train(
@@ -78,19 +83,22 @@ def train(
     updates_done: int,
     ranks: Ranks,
     reference: Policy | None = None,
+    before: Callable[[], None] = lambda: None,
 ) -> tuple[StepStatistics, float]:
     """Take one optimizer update for each minibatch; give this rank's statistics and the last gradient norm.
 
     With one minibatch the proximal policy is the policy itself, so its logprobs are those of the first forward, detached:
-    exact, and a forward cheaper. With several they are computed before the first update.
+    exact, and a forward cheaper. With several they are computed before the first update. `before` is called before each microbatch
+    goes through a model: compute that follows load waits there.
 
     Raises: NonFiniteStep, before the optimizer has changed anything in that update.
     """
     statistics, norm = StepStatistics(), 0.0
-    proximal = [frozen_logprobs(policy, batches) for batches in minibatches] if len(minibatches) > 1 else None
+    proximal = [frozen_logprobs(policy, batches, before) for batches in minibatches] if len(minibatches) > 1 else None
     for index, batches in enumerate(minibatches):
-        anchors = frozen_logprobs(reference, batches) if reference is not None else None
+        anchors = frozen_logprobs(reference, batches, before) if reference is not None else None
         for place, batch in enumerate(batches):
+            before()
             policy.synchronise_gradients(last=place == len(batches) - 1)
             logprobs, entropy = policy.logprobs(batch)
             old = logprobs.detach() if proximal is None else proximal[index][place]

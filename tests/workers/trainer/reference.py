@@ -28,7 +28,9 @@ def token_loss(token: Token, objective: Objective, with_reference: bool) -> tupl
     """A token's share of the loss, and its derivative by the token's logprob."""
     ratio = math.exp(token.logprob - token.proximal)
     beta = math.exp(token.proximal - token.behaviour)
-    if objective.behaviour_weight == "truncate":
+    if objective.behaviour_weight == "none":
+        beta = 1.0
+    elif objective.behaviour_weight == "truncate":
         beta = min(beta, objective.behaviour_cap)
     elif not 1 / objective.behaviour_cap <= beta <= objective.behaviour_cap:
         beta = 0.0

@@ -17,7 +17,7 @@ from workers.trainer.objective import Objective
 
 logprob = st.floats(-12, 0)
 caps = st.floats(1.5, 10)
-modes = st.sampled_from(["truncate", "mask"])
+modes = st.sampled_from(["truncate", "mask", "none"])
 tokens = st.lists(st.builds(Token, logprob, logprob, logprob, logprob, st.floats(-3, 3), st.floats(0, 1)), min_size=1, max_size=12)
 objectives = st.builds(Objective, st.floats(0.05, 0.5), st.floats(0.05, 0.5), caps, modes, st.floats(0, 1))
 

@@ -35,6 +35,8 @@ class EngineState(msgspec.Struct, frozen=True):
     num_pauses_expired: int
     instance: str = ""
     """Another one after each start of the engine."""
+    num_received: int = 0
+    """Requests for generation since its start."""
 
 
 class EngineClient:
