@@ -25,15 +25,14 @@ def engine_request(call: Call, host: str) -> bytes:
     """The whole request that the engine gets, head and body.
 
     The record is asked for where the tenant records, or the key is metered. Id and cache salt always go along where tokens are
-    sampled: aborts and isolation need them. A call that counts has an id too: under it the engine renders as for the others.
+    sampled: aborts and isolation need them. Calls that count or embed have an id too: under it the engine reads them as the others.
     """
     dialect, body = call.dialect, call.request.body
-    own = b""
     if dialect.generates:
         asked = b"x-headrace-record: 1\r\n" if call.wants_record else b""
         fields = (asked, call.completion_id.encode(), call.identity.cache_salt)
         own = b"%bx-headrace-rid: %b\r\nx-headrace-cache-salt: %b\r\n" % fields
-    elif dialect.counts:
+    else:
         own = b"x-headrace-rid: %b\r\n" % call.event_id.encode()
     head = (dialect.target, host.encode(), len(body), call.forwarded, own, body)
     return b"POST %b HTTP/1.1\r\nhost: %b\r\ncontent-length: %d\r\n%b%b\r\n%b" % head

@@ -28,9 +28,6 @@ class Dialect:
     opening: Callable[[dict[str, msgspec.Raw]], Opening]
     keeps_answers: bool = False
     """Whether the engine stores answers under their id, so that later calls must reach the same worker."""
-    counts: bool = False
-    """Whether the engine renders a prompt only to count it: it must render as it would for the call itself."""
-
     target: bytes = field(init=False)
     """``path`` on the wire."""
     generates: bool = field(init=False)
@@ -53,7 +50,7 @@ CHAT = Dialect("chat", "/v1/chat/completions", "chatcmpl-", _DONE, OPENAI, openi
 COMPLETIONS = Dialect("completions", "/v1/completions", "cmpl-", _DONE, OPENAI, openings.completions)
 RESPONSES = Dialect("responses", "/v1/responses", "resp_", _RESPONSE_ENDS, OPENAI_RESPONSES, openings.responses, keeps_answers=True)
 MESSAGES = Dialect("messages", "/v1/messages", "msg_", _MESSAGE_ENDS, ANTHROPIC, openings.messages)
-COUNT_TOKENS = Dialect("count_tokens", "/v1/messages/count_tokens", "", (), ANTHROPIC, openings.messages, counts=True)
+COUNT_TOKENS = Dialect("count_tokens", "/v1/messages/count_tokens", "", (), ANTHROPIC, openings.messages)
 EMBEDDINGS = Dialect("embeddings", "/v1/embeddings", "", (), OPENAI, openings.nothing)
 
 BY_PATH = {dialect.path: dialect for dialect in (CHAT, COMPLETIONS, RESPONSES, MESSAGES, COUNT_TOKENS, EMBEDDINGS)}

@@ -103,6 +103,7 @@ def _add_side_routes(app: FastAPI, engine: FakeEngine) -> None:
     @app.post("/v1/messages/count_tokens")
     async def count_tokens(request: Request) -> Response:
         dialect = Messages()
+        engine.side_rids.append(request.headers.get("x-headrace-rid", ""))
         try:
             chat = dialect.as_chat({"max_tokens": 1, **await request.json()})
         except Refused as refusal:
@@ -112,6 +113,7 @@ def _add_side_routes(app: FastAPI, engine: FakeEngine) -> None:
     @app.post("/v1/embeddings")
     async def embeddings(request: Request) -> Any:
         body = await request.json()
+        engine.side_rids.append(request.headers.get("x-headrace-rid", ""))
         given = [body["input"]] if isinstance(body["input"], str) else body["input"]
         data = [{"object": "embedding", "index": at, "embedding": [float(len(text)), 0.5]} for at, text in enumerate(given)]
         num_tokens = sum(len(encode(text)) for text in given)

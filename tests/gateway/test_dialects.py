@@ -138,11 +138,12 @@ async def test_a_key_in_x_api_key_counts_in_every_dialect(served, dialect):
     ("path", "body"),
     [("/v1/messages/count_tokens", BODIES[MESSAGES]), ("/v1/embeddings", {"model": "tiny", "input": ["a", "b"]})],
 )
-async def test_calls_that_sample_nothing_are_relayed_without_a_trace(served, path, body):
+async def test_calls_that_sample_nothing_are_relayed_under_the_id_of_their_event_and_not_recorded(served, path, body):
     async with served.client() as client:
         answer = await client.post(path, json={**body, "rid": "mine", "priority": 5})
     assert answer.status_code == 200
     assert {"input_tokens", "data"} & set(answer.json())
+    assert served.engine.side_rids == [answer.headers["x-headrace-event"]]
     assert served.journal.begun == {} and not BY_PATH[path].generates
 
 

@@ -1,7 +1,7 @@
 """How an answer begins: a stream that opens with the engine's refusal becomes that refusal, with its status.
 
-Pure ASGI, as `middleware`, which puts it before the record's writer. Not owned: what is refused. Place in the path: step 1, outermost
-in the engine's HTTP process.
+Pure ASGI, as `middleware`, which puts it before the writer of the record. Not owned: what is refused. Place in the path: step 1,
+outermost in the HTTP process of the engine.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Where the record stands in an answer, and that nothing else moves: with a scripted application in place of SGLang."""
 
+import json
 from typing import Any
 
 import pytest
@@ -158,3 +159,47 @@ async def test_other_paths_carry_no_record_but_the_gateways_rid() -> None:
     _, pieces, _ = await call(app, [*ORDERED, salt], "/v1/embeddings")
     assert pieces == [TEXT, FINISH, b""]
     assert (seen[0].rid, seen[0].cache_salt, seen[0].wants_record) == ("r1", "s", False)
+
+
+ERROR = b'data: {"error": {"object": "error", "message": "no grammar", "type": "BAD_REQUEST", "param": null, "code": 400}}\n\n'
+
+
+async def test_a_stream_that_opens_with_a_refusal_is_that_refusal() -> None:
+    start, pieces, _ = await call(stream(ERROR, DONE))
+    assert start["status"] == 400 and (b"content-type", b"application/json") in start["headers"]
+    assert json.loads(b"".join(pieces)) == json.loads(ERROR[6:])["error"]
+    for first in (ERROR.replace(b"400", b"500"), TEXT):
+        start, pieces, _ = await call(stream(first, ERROR, FINISH, DONE))
+        assert start["status"] == 200 and pieces[:2] == [first, ERROR]
+    start, pieces, _ = await call(stream(ERROR, DONE), [])
+    assert (start["status"], pieces) == (200, [ERROR, DONE, b""])
+
+
+@pytest.mark.parametrize("error", [TypeError("x"), KeyError("x"), ZeroDivisionError(), AssertionError("x"), ValueError("x")])
+async def test_a_stumble_before_the_engine_was_asked_is_a_400_and_one_after_it_is_not(error: Exception) -> None:
+    def stumbling(asked: bool = False, *begun: Any) -> Any:
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            if asked:
+                scope[SCOPE_KEY].record = recorder()
+            for message in begun:
+                await send(message)
+            raise error
+
+        return app
+
+    async def outcome(app: Any, headers: Any = ORDERED) -> list[Any]:
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        middleware = RecordMiddleware(app, lambda order: None, lambda path, error: f"{path} {type(error).__name__}".encode())
+        await middleware({"type": "http", "path": CHAT, "headers": headers}, send, send)
+        return sent
+
+    start, body = await outcome(stumbling())
+    assert (start["status"], body["body"]) == (400, f"{CHAT} {type(error).__name__}".encode())
+    begun = {"type": "http.response.start", "status": 200, "headers": []}
+    for app, headers in ((stumbling(), []), (stumbling(True), ORDERED), (stumbling(False, begun), ORDERED)):
+        with pytest.raises(type(error)):
+            await outcome(app, headers)
