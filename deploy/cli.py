@@ -21,6 +21,7 @@ from deploy.commands import (
     tenant,
     train,
     up,
+    vault,
     versions,
     workers,
 )
@@ -40,6 +41,7 @@ app.add_typer(consent.app, name="consent")
 app.add_typer(recording.app, name="recording")
 app.add_typer(redaction.app, name="redaction")
 app.add_typer(quarantine.app, name="quarantine")
+app.add_typer(vault.app, name="vault")
 app.add_typer(agents.app, name="agents")
 app.add_typer(feedback.app, name="feedback")
 app.command("console")(console.console)

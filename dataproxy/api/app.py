@@ -27,6 +27,7 @@ from dataproxy.api import (
     vault_routes,
     view_routes,
     watch_routes,
+    witness_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
 from dataproxy.console.app import create_console
@@ -72,6 +73,7 @@ def create_app(services: Services) -> FastAPI:
         vault_routes,
         view_routes,
         watch_routes,
+        witness_routes,
     ):
         app.include_router(routes.router)
     app.mount("/console", create_console(services))

@@ -1,9 +1,9 @@
 """The reviewer's side: audit of the log, who read what, search, and evidence that can be checked without us."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Query, Response
@@ -20,6 +20,7 @@ from dataproxy.ledger.bundle import write_bundle
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.signed import FILE
 from dataproxy.ledger.verify import verify
+from dataproxy.ledger.witness import WitnessVerifier
 from dataproxy.retain.targets import belongings, resolve
 from dataproxy.services import Services
 from dataproxy.store.keys import OPERATOR
@@ -32,11 +33,17 @@ _PIECE = 1 << 20
 
 
 @router.get("/verify")
-def get_verification(services: ServicesDep, caller: Caller, purpose: Purpose) -> StreamingResponse:
-    """An ``AuditProgress`` a line, and the ``AuditReport`` last."""
+def get_verification(
+    services: ServicesDep, caller: Caller, purpose: Purpose, witness: Annotated[list[str] | None, Query()] = None
+) -> StreamingResponse:
+    """An ``AuditProgress`` a line, and the ``AuditReport`` last; each ``witness`` (a verifier key) must have cosigned each log."""
     require(caller, "reviewer")
+    try:
+        witnesses = [WitnessVerifier(key) for key in witness or ()]
+    except NoteInvalid as error:
+        raise Refused(str(error)) from error
     put_on_record(services, caller, [caller.tenant], "audit", "verify", purpose)
-    steps = audit_steps(services, scope(caller), current_scope())
+    steps = audit_steps(services, scope(caller), current_scope(), witnesses)
     return StreamingResponse((msgspec.json.encode(step) + b"\n" for step in steps), media_type="application/x-ndjson")
 
 
@@ -116,7 +123,9 @@ def get_evidence(
     return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 
 
-def audit_steps(services: Services, tenant: str | None, whose: Scope) -> Iterator[AuditProgress | AuditReport]:
+def audit_steps(
+    services: Services, tenant: str | None, whose: Scope, witnesses: Sequence[WitnessVerifier] = ()
+) -> Iterator[AuditProgress | AuditReport]:
     """The audit of ``tenant``'s log (None: of all), as it goes; the report comes last."""
     with ExitStack() as stack:
         with services.checkpoints.lock:  # so that file and snapshot are of one moment
@@ -128,7 +137,7 @@ def audit_steps(services: Services, tenant: str | None, whose: Scope) -> Iterato
                 yield AuditReport(False, 0, 0, 0, 0, [AuditProblem("", FILE, "", str(error))], 1)
                 return
         mine = lines if tenant is None else [line for line in lines if line.tenant == tenant]
-        yield from verify(connection, tenant, services.checkpoints.signer.verifier, mine)
+        yield from verify(connection, tenant, services.checkpoints.signer.verifier, mine, witnesses)
 
 
 def _owner(services: Services, caller: KeyInfo, tenant: str | None) -> str:

@@ -1,6 +1,6 @@
 """The reviewer's calls that answer as they go: an audit line by line, and evidence written to a file piece by piece."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import httpx
@@ -14,8 +14,8 @@ _PAUSE_S = 300.0
 """Longest wait for the next line or piece."""
 
 
-def stream_audit(http: httpx.Client) -> Iterator[AuditProgress | AuditReport]:
-    """Progress, and the report last.
+def stream_audit(http: httpx.Client, witnesses: Sequence[str] = ()) -> Iterator[AuditProgress | AuditReport]:
+    """Progress, and the report last. ``witnesses`` are verifier keys.
 
     Raises:
         DataProxyClientError: refused, lost, or broken off before the report.
@@ -23,7 +23,7 @@ def stream_audit(http: httpx.Client) -> Iterator[AuditProgress | AuditReport]:
     path, decode = "/v1/audit/verify", msgspec.json.Decoder(AuditProgress | AuditReport).decode
     step: AuditProgress | AuditReport | None = None
     try:
-        with http.stream("GET", path, timeout=_PAUSE_S) as response:
+        with http.stream("GET", path, params={"witness": list(witnesses)}, timeout=_PAUSE_S) as response:
             _check(response, path)
             for line in response.iter_lines():
                 step = decode(line)

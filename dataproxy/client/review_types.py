@@ -21,7 +21,10 @@ class AuditProgress(msgspec.Struct, frozen=True, tag="progress"):
 
 
 class AuditReport(msgspec.Struct, frozen=True, tag="report"):
-    """The end of an audit: counts, and the first of its problems in the order of the log."""
+    """The end of an audit: counts, and the first of its problems in the order of the log.
+
+    ``witnessed``: where witnesses were asked for, "<tenant> <witness>" → leaves of the largest checkpoint that it cosigned.
+    """
 
     ok: bool
     tenants: int
@@ -30,6 +33,24 @@ class AuditReport(msgspec.Struct, frozen=True, tag="report"):
     checkpoints: int
     problems: list[AuditProblem]
     num_problems: int
+    witnessed: dict[str, int] = {}
+
+
+class CosignatureAdded(msgspec.Struct, frozen=True):
+    """A cosignature to be kept: the ``line`` that the witness gave, and its verifier ``key``."""
+
+    tenant: str
+    key: str
+    line: str
+
+
+class CosignatureKept(msgspec.Struct, frozen=True):
+    """Of which checkpoint it is, and when it was signed (POSIX seconds)."""
+
+    tenant: str
+    size: int
+    witness: str
+    signed_s: int
 
 
 class LegalHold(msgspec.Struct, frozen=True, omit_defaults=True):

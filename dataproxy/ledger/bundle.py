@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import msgspec
 from sqlalchemy import Connection, Row, or_, select
 
+from dataproxy.ledger.cosignatures import lines_of
 from dataproxy.ledger.erased import erasure_contents
 from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
@@ -28,7 +29,8 @@ _README = """Evidence of what Headrace recorded for one tenant, redacted.
   python verify.py         checks everything in this directory; needs Python 3.11 and the package `cryptography`
 
 events.jsonl, access.jsonl, others.jsonl   a row a line: what it holds, its salt, and the path from its leaf to the last checkpoint
-checkpoints.jsonl                          every signed checkpoint of the log, each proven to continue the one before
+checkpoints.jsonl                          every signed checkpoint of the log, each proven to continue the one before, with the
+                                           signatures of witnesses: python verify.py --witness KEY demands one of them
 ledger.pub                                 the key that signed them: compare it with the one that you were given by other means
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
@@ -56,7 +58,7 @@ def write_bundle(
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name, encoded in lines.items():
             bundle.writestr(name, b"".join(line + b"\n" for line in encoded))
-        bundle.writestr("checkpoints.jsonl", b"".join(_checkpoints(notes, tree)))
+        bundle.writestr("checkpoints.jsonl", b"".join(_checkpoints(notes, tree, lines_of(connection, tenant))))
         bundle.writestr("ledger.pub", verifier.key_line() + "\n")
         bundle.writestr("verify.py", _PROGRAM.read_bytes())
         bundle.writestr("README.txt", _README)
@@ -122,9 +124,10 @@ def _part(name: str, data: bytes) -> dict[str, str]:
         return {"name": name, "base64": base64.b64encode(data).decode()}
 
 
-def _checkpoints(notes: Sequence[Row[tuple[Any, ...]]], tree: Tree) -> Iterator[bytes]:
+def _checkpoints(notes: Sequence[Row[tuple[Any, ...]]], tree: Tree, cosigned: dict[int, list[str]]) -> Iterator[bytes]:
     before = 0
     for row in notes:
         proof = [node.hex() for node in tree.consistency(before, row.size)] if before else []
-        yield msgspec.json.encode({"size": row.size, "note": row.note, "cut_us": row.cut_us, "consistency": proof}) + b"\n"
+        note = row.note + "".join(line + "\n" for line in cosigned.get(row.size, ()))
+        yield msgspec.json.encode({"size": row.size, "note": note, "cut_us": row.cut_us, "consistency": proof}) + b"\n"
         before = row.size

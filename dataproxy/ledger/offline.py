@@ -1,6 +1,6 @@
 """The audit of a data directory that nothing runs on: a copy, a backup, or one that was taken away to be looked at."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sqlalchemy import create_engine
@@ -11,10 +11,16 @@ from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.signed import FILE
 from dataproxy.ledger.verify import verify
+from dataproxy.ledger.witness import WitnessVerifier
 
 
-def audit_files(database: Path, checkpoints: Path, public: bytes) -> Iterator[AuditProgress | AuditReport]:
-    """Check the SQLite file ``database``, opened for reading alone, and the ``checkpoints`` file with the ``public`` key."""
+def audit_files(
+    database: Path, checkpoints: Path, public: bytes, witnesses: Sequence[WitnessVerifier] = ()
+) -> Iterator[AuditProgress | AuditReport]:
+    """Check the SQLite file ``database``, opened for reading alone, and the ``checkpoints`` file with the ``public`` key.
+
+    Each of ``witnesses`` must have cosigned each log.
+    """
     engine = create_engine(f"sqlite:///file:{database}?mode=ro&uri=true", hide_parameters=True)
     try:
         lines = read_lines(checkpoints)
@@ -23,6 +29,6 @@ def audit_files(database: Path, checkpoints: Path, public: bytes) -> Iterator[Au
         return
     try:
         with engine.connect() as connection:
-            yield from verify(connection, None, NoteVerifier(public), lines)
+            yield from verify(connection, None, NoteVerifier(public), lines, witnesses)
     finally:
         engine.dispose()

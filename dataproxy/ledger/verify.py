@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.ledger.checkpoints import Line
+from dataproxy.ledger.cosignatures import witnessed
 from dataproxy.ledger.erased import erasure_contents
 from dataproxy.ledger.leaf import FIRST, commit, hash_of
 from dataproxy.ledger.merkle import EMPTY_ROOT, Frontier
@@ -19,6 +20,7 @@ from dataproxy.ledger.rows import PLAIN
 from dataproxy.ledger.signed import check_checkpoints
 from dataproxy.ledger.stored import UNREADABLE, stored_contents
 from dataproxy.ledger.unlogged import unlogged_rows
+from dataproxy.ledger.witness import WitnessVerifier
 from dataproxy.store.schema import checkpoint, content, erasure, event, log_head, log_leaf, log_salt, tombstone
 
 _PAGE = 500
@@ -27,12 +29,20 @@ _KINDS = {"event", "content", "erasure", *PLAIN}
 
 
 def verify(
-    connection: Connection, tenant: str | None, verifier: NoteVerifier, filed: Sequence[Line]
+    connection: Connection,
+    tenant: str | None,
+    verifier: NoteVerifier,
+    filed: Sequence[Line],
+    witnesses: Sequence[WitnessVerifier] = (),
 ) -> Iterator[AuditProgress | AuditReport]:
-    """Check the log of ``tenant`` (None: of all); progress after each page, and the report last. ``filed``: the file's lines."""
+    """Check the log of ``tenant`` (None: of all); progress after each page, and the report last. ``filed``: the file's lines.
+
+    Each of ``witnesses`` must have cosigned a checkpoint of each log.
+    """
     tenants = _tenants(connection, filed) if tenant is None else [tenant]
     total = sum(_num_leaves(connection, owner) for owner in tenants)
     problems: list[AuditProblem] = []
+    witnessed_by: dict[str, int] = {}
     done = num_checkpoints = num_erased = 0
     for owner in tenants:
         audit = _Audit(connection, owner, verifier, [line for line in filed if line.tenant == owner])
@@ -45,7 +55,13 @@ def verify(
         num_checkpoints += audit.num_checkpoints
         num_erased += audit.num_erased
         problems += audit.problems
-    yield AuditReport(not problems, len(tenants), done, num_erased, num_checkpoints, problems[:_MOST_PROBLEMS], len(problems))
+        for found in witnessed(connection, owner, audit.notes, witnesses):
+            if isinstance(found, AuditProblem):
+                problems.append(found)
+            else:
+                witnessed_by[f"{owner or 'operator'} {found[0]}"] = found[1]
+    counts = (len(tenants), done, num_erased, num_checkpoints)
+    yield AuditReport(not problems, *counts, problems[:_MOST_PROBLEMS], len(problems), witnessed_by)
 
 
 def _tenants(connection: Connection, filed: Sequence[Line]) -> list[str]:
@@ -74,6 +90,8 @@ class _Audit:
         self._has_events = False
         self.num_leaves = self.num_checkpoints = self.num_erased = 0
         self.problems: list[AuditProblem] = []
+        self.notes: dict[int, str] = {}
+        """Of the stored checkpoints, by size."""
 
     def run(self) -> Iterator[int]:
         """All checks; gives the number of leaves done so far."""
@@ -81,6 +99,7 @@ class _Audit:
         self._base = head.base_position if head is not None else 0
         stored = self._checkpoints()
         self.num_checkpoints = len(stored)
+        self.notes = {line.size: line.note for line in stored}
         wanted = {line.size for line in (*stored, *self._filed)}
         last = -1
         while page := self._page(last):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deploy.commands import audit_keep, audit_proof, audit_read
+from deploy.commands import audit_keep, audit_proof, audit_read, audit_witness
 from deploy.commands.options import ConfigDir, DataDir, Json, Purpose, paths_of, review_client, when, wide
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ app.command("search")(audit_read.search)
 app.command("erase")(audit_keep.erase)
 app.add_typer(audit_keep.hold, name="hold")
 app.add_typer(audit_keep.retention, name="retention")
+app.add_typer(audit_witness.app, name="witness")
 
 
 @app.command("list")

@@ -20,6 +20,7 @@ def verify(
     purpose: Purpose = "",
     offline: Annotated[bool, typer.Option("--offline", help="Check the files of a data directory that nothing runs on.")] = False,
     checkpoints: Annotated[Path | None, typer.Option(help="With --offline: the checkpoints file, if it is kept elsewhere.")] = None,
+    witness: Annotated[list[str] | None, typer.Option(help="A witness's verifier key: it must have cosigned each log.")] = None,
     json: Json = False,
 ) -> None:
     """Check that nothing recorded was changed, deleted, inserted or reordered since, and name what was.
@@ -31,6 +32,7 @@ def verify(
     Examples:
       headrace audit verify
       headrace audit verify --offline --data-dir /mnt/copy/headrace
+      headrace audit verify --witness "$(cat witness.pub)"
     """
     import msgspec
     from rich.console import Console
@@ -38,10 +40,10 @@ def verify(
     from dataproxy.client.review_types import AuditProgress
 
     if offline:
-        raise typer.Exit(_offline(data_dir, config_dir, checkpoints, json))
+        raise typer.Exit(_offline(data_dir, config_dir, checkpoints, witness or [], json))
     report: AuditReport | None = None
     with review_client(data_dir, config_dir, purpose) as client, Console(stderr=True).status("reading the logs") as status:
-        for step in client.audit():
+        for step in client.audit(witness or []):
             if isinstance(step, AuditProgress):
                 status.update(f"{step.done:,} of {step.total:,} leaves")
             else:
@@ -75,17 +77,19 @@ def export(
     print(f"{file}: {file.stat().st_size:,} bytes. Check it with: unzip {file} -d evidence && python evidence/verify.py")
 
 
-def _offline(data_dir: Path, config_dir: Path, checkpoints: Path | None, json: bool) -> int:
+def _offline(data_dir: Path, config_dir: Path, checkpoints: Path | None, witnesses: list[str], json: bool) -> int:
     paths = paths_of(data_dir, config_dir)
     command = [sys.executable, "-m", "dataproxy.ledger", str(paths.data_dir), "--key", str(paths.config_dir / "ledger.pub")]
     command += ["--checkpoints", str(checkpoints)] if checkpoints else []
+    command += [part for key in witnesses for part in ("--witness", key)]
     return subprocess.run([*command, *(["--json"] if json else [])], check=False).returncode
 
 
 def _in_words(report: "AuditReport") -> str:
     counts = f"{report.tenants} logs, {report.leaves:,} leaves ({report.erased:,} erased), {report.checkpoints:,} checkpoints"
     if report.ok:
-        return f"Verified: {counts}. Nothing was changed."
+        seen = "".join(f"\n  {who} has cosigned {size:,} leaves" for who, size in report.witnessed.items())
+        return f"Verified: {counts}. Nothing was changed.{seen}"
     first, *others = [f"{p.table} {p.key} of {p.tenant or 'the operator'}: {p.what}" for p in report.problems]
     more = f"  and {report.num_problems - len(report.problems):,} more" if report.num_problems > len(report.problems) else ""
     lines = [

@@ -24,6 +24,10 @@ ConfigDir = Annotated[
     Path, typer.Option(help="Where the keys lie.", default_factory=default_config_dir, show_default="~/.config/headrace")
 ]
 Purpose = Annotated[str, typer.Option(help="Why you read: put on record, redacted, with the read.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(help="Act with the key in this file, not the operator's.", exists=True),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
@@ -41,13 +45,15 @@ def admin_client(data_dir: Path, config_dir: Path, purpose: str = "") -> SyncDat
     return SyncDataProxyClient(*_socket_and_key(data_dir, config_dir), purpose=purpose)
 
 
-def review_client(data_dir: Path, config_dir: Path, purpose: str = "") -> ReviewClient:
-    """The same for a reviewer's questions; ``purpose`` goes on record with whatever is read.
+def review_client(data_dir: Path, config_dir: Path, purpose: str = "", key_file: Path | None = None) -> ReviewClient:
+    """The same for a reviewer's questions; ``purpose`` goes on record with whatever is read. ``key_file``: whose else.
 
     Raises:
         NotRunning: nothing holds the data directory, or there is no key file.
     """
-    return ReviewClient(*_socket_and_key(data_dir, config_dir), purpose=purpose, timeout_s=120.0)
+    socket, key = _socket_and_key(data_dir, config_dir)
+    key = key_file.read_text().strip() if key_file is not None else key
+    return ReviewClient(socket, key, purpose=purpose, timeout_s=120.0)
 
 
 def reward_client(data_dir: Path, config_dir: Path) -> RewardClient:

@@ -1,10 +1,12 @@
-"""Checks an evidence bundle: `python verify.py [DIRECTORY]`. Needs nothing but Python 3.11 and the package `cryptography`.
+"""Checks an evidence bundle: `python verify.py [DIRECTORY] [--witness KEY]…`. Needs Python 3.11 and `cryptography` only.
 
 Every checkpoint is signed and continues the one before; every row hashes to a leaf of the last, with the chain of its trajectory
 unbroken; every row that was not erased is what its leaf committed to. Exit status 0, or 1 and the first thing that is wrong.
-Merkle trees and proofs are those of RFC 9162, section 2.1; notes those of c2sp.org/tlog-checkpoint.
+Each witness named must have cosigned a checkpoint. Merkle trees and proofs are those of RFC 9162, section 2.1; notes those of
+c2sp.org/tlog-checkpoint, cosignatures those of c2sp.org/tlog-cosignature.
 """
 
+import argparse
 import base64
 import hashlib
 import hmac
@@ -115,6 +117,27 @@ def check_checkpoints(directory: Path, tenant: str) -> tuple[int, bytes]:
     return before
 
 
+def check_witness(directory: Path, key_line: str) -> int:
+    """The leaves of the largest checkpoint that a witness has cosigned."""
+    name, key_id, encoded = key_line.strip().split("+", 2)
+    public, largest = Ed25519PublicKey.from_public_bytes(base64.b64decode(encoded)[1:]), 0
+    for text in (directory / "checkpoints.jsonl").read_text().splitlines():
+        line = json.loads(text)
+        body, _, signatures = line["note"].partition("\n\n")
+        for signature in signatures.split("\n"):
+            data = base64.b64decode(signature.split(" ")[2]) if signature.startswith("\u2014 " + name + " ") else b""
+            if data[:4].hex() == key_id:
+                stamp = int.from_bytes(data[4:12], "big")
+                try:
+                    public.verify(data[12:], f"cosignature/v1\ntime {stamp}\n{body}\n".encode())
+                except InvalidSignature:
+                    sys.exit(f"checkpoint of {line['size']} leaves: the cosignature of {name} does not hold")
+                largest = line["size"]
+    if not largest:
+        sys.exit(f"{name} has cosigned no checkpoint")
+    return largest
+
+
 def check_rows(directory: Path, tenant: str, size: int, root: bytes) -> tuple[int, int]:
     """(rows, erased ones)."""
     rows = [json.loads(line) for name in FILES for line in (directory / name).read_text().splitlines()]
@@ -142,11 +165,17 @@ def tombstones(row: dict[str, Any]) -> list[list[Any]]:
 
 def main() -> None:
     """Check the directory, or the one that this program lies in."""
-    directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent
+    parser = argparse.ArgumentParser(description="Check an evidence bundle.")
+    parser.add_argument("directory", type=Path, nargs="?", default=Path(__file__).parent)
+    parser.add_argument("--witness", action="append", default=[], help="a witness's verifier key: name+id+key")
+    arguments = parser.parse_args()
+    directory = arguments.directory
     tenant = (directory / "tenant.txt").read_text().rstrip("\n")
     size, root = check_checkpoints(directory, tenant)
     num, erased = check_rows(directory, tenant, size, root)
     print(f"verified: {num} rows of {tenant} ({erased} erased), in a log of {size} leaves")
+    for key_line in arguments.witness:
+        print(f"{key_line.split('+')[0]} has cosigned {check_witness(directory, key_line)} leaves")
     print(f"signed by the key {(directory / 'ledger.pub').read_text().strip()}")
 
 
