@@ -14,6 +14,7 @@ OWN_TENANT = "acme"
 EVENT, COMPLETION, TRAJECTORY, SESSION = "event", "completion", "trajectory", "session"
 KEY, LEASE, BATCH, REWARD, TENANT, AGENT, HOLD = "key", "lease", "batch", "reward", "tenant", "agent", "hold"
 RESPONSE, VIEW = "response", "view"
+APPROVAL = "approval"
 TARGETS = (EVENT, COMPLETION, TRAJECTORY, SESSION)
 
 
@@ -58,6 +59,10 @@ _ERASURE = {"tenant": OWN_TENANT, "scope": "trajectory", "target": NAME, "reason
 _HOLD = {"tenant": OWN_TENANT, "scope": "session", "target": NAME, "reason": "a case"}
 _RETENTION = {"tenant": OWN_TENANT, "name": "short", "days": 9, "reason": "policy", "agent": NAME}
 _GAP = {"gap_id": "g", "tenant": NAME, "agent": "triage", "key_id": "k", "reason": "r", "num_calls": 1, "first_us": 1, "last_us": 2}
+
+_VAULT = {"tenant": OWN_TENANT, "days": 1, "reason": "x"}
+_DECISION = "/v1/vault/approvals/{approval_id}/{action}"
+_MISSED = {"verdict": "missed", "value": "EMP-12345", "kind": "EMPLOYEE_ID"}
 
 DATA_PROXY = (
     Attempt("GET", f"/v1/events/{NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/events/{event_id}"),
@@ -144,6 +149,18 @@ DATA_PROXY = (
     Attempt("POST", "/v1/views", "reviewer", (SESSION,), {"title": "mine", "query": {"session": NAME}}, claims=True),
     Attempt("DELETE", f"/v1/views/{NAME}", "reviewer", (VIEW,), route="/v1/views/{view_id}"),
     Attempt("POST", "/v1/gaps", "gateway", (TENANT,), [_GAP]),
+    Attempt("GET", "/v1/vault/approvals", "reviewer"),
+    Attempt("POST", "/v1/vault/approvals", "admin", (TENANT,), _VAULT | {"tenant": NAME}),
+    Attempt("POST", "/v1/vault/approvals", "reviewer", (AGENT,), _VAULT | {"agent": NAME}),
+    Attempt("POST", f"/v1/vault/approvals/{NAME}/approve", "admin", (APPROVAL,), {"reason": "x"}, route=_DECISION),
+    Attempt("POST", f"/v1/vault/approvals/{NAME}/revoke", "reviewer", (APPROVAL,), {"reason": "x"}, route=_DECISION),
+    Attempt("GET", "/v1/review?why=sample", "reviewer", route="/v1/review"),
+    Attempt("GET", f"/v1/review?after={NAME}", "reviewer", (EVENT,), route="/v1/review"),
+    Attempt("POST", f"/v1/review/{NAME}", "reviewer", (EVENT,), {"verdict": "right"}, route="/v1/review/{event_id}"),
+    Attempt("POST", f"/v1/review/{NAME}", "admin", (EVENT,), _MISSED, route="/v1/review/{event_id}"),
+    Attempt("POST", "/v1/pseudonyms", "gateway", (TENANT,), {"tenant": NAME, "session_id": "s", "body": "{}"}),
+    Attempt("GET", f"/v1/audit/witness?tenant={NAME}", "reviewer", (TENANT,), route="/v1/audit/witness"),
+    Attempt("POST", "/v1/audit/witness", "reviewer", (TENANT,), {"tenant": NAME, "key": "k", "line": "l"}),
 )
 
 _CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}

@@ -12,15 +12,18 @@ from atdp.samples import BatchManifest
 from dataproxy.client.review_types import LegalHold
 from dataproxy.client.trajectory_types import SavedView, TrajectoryQuery
 from dataproxy.client.types import Feedback, LeaseRequest
+from dataproxy.client.vault_types import VaultAsk
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import grant_lease
 from dataproxy.retain.holds import add_hold
 from dataproxy.store.schema import api_key, event, metadata, reward, session, trajectory
 from dataproxy.store.versions import store_batch
 from dataproxy.store.views import add_view
+from dataproxy.vault.approvals import ask_approval
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
 from tests.dataproxy.isolation.attempts import (
     AGENT,
+    APPROVAL,
     BATCH,
     COMPLETION,
     EVENT,
@@ -76,6 +79,7 @@ async def settle(proxy: Proxy) -> dict[str, list[str]]:
         BATCH: _theirs(proxy, metadata.tables["batch"], "batch_id"),
         COMPLETION: completions,
         VIEW: _theirs(proxy, metadata.tables["saved_view"], "view_id"),
+        APPROVAL: _theirs(proxy, metadata.tables["vault_approval"], "approval_id"),
         TENANT: [THEIRS],
         AGENT: [f"{CANARY}-agent"],
     }
@@ -95,6 +99,7 @@ def _learn(proxy: Proxy, owner: str) -> None:
         asked = LeaseRequest(2, 3600, "v000000", 1, 1)
         lease = grant_lease(connection, asked, owner, "key-t", owner, now, settle_s=2)
         ids = [sample.trajectory_id for sample in lease.samples]
+        ask_approval(connection, VaultAsk(owner, 1, f"{owner} asks"), "key-1", now)
         add_hold(connection, LegalHold(owner, "trajectory", targets[0], f"{owner}'s case"), "key-1", now)
         add_view(connection, owner, SavedView(f"{owner}'s view", TrajectoryQuery(text=owner)), "key-1", now)
         batch_id = f"batch-{owner}"

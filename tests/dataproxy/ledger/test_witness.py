@@ -30,7 +30,10 @@ SECRET, WITNESS = WitnessSigner.generate("witness.example.com/w1")
 LOG = NoteSigner(bytes(32))
 LEAVES = [leaf_hash(bytes([n])) for n in range(9)]
 TREE = Tree(LEAVES)
-C2SP_EXAMPLE = "— witness.example.com/w1 jWbPPwAAAABkGFDLEZMHwSRaJNiIDoe9DYn/zXcrtPHeolMI5OWXEhZCB9dlrDJsX3b2oyin1nPZqhf5nNo0xUe+mbIUBkBIfZ+qnA=="
+C2SP_EXAMPLE = (
+    "— witness.example.com/w1 jWbPPwAAAABkGFDLEZMHwSRaJNiIDoe9DYn/zXcrtPHeolMI5OWXEhZCB9dlrDJsX3b2oyin1nPZqhf5nNo0xUe+"
+    "mbIUBkBIfZ+qnA=="
+)
 """The line in the text of c2sp.org/tlog-cosignature; its message there says ``time 1679315147``."""
 
 

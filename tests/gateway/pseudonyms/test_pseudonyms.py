@@ -1,4 +1,4 @@
-"""Pseudonyms with the real data proxy: the model sees surrogates, the agent its own values, and what is recorded trains as it is."""
+"""Pseudonyms with the real data proxy: the model sees surrogates, the agent its own values, and what is kept trains as it is."""
 
 import json
 from collections.abc import AsyncIterator
