@@ -9,7 +9,7 @@ class TrajectoryQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     ``version`` is the policy version of the last sampled token, ``kind`` one of a redacted value, ``reason`` one of a decision
     ("eligible", or the reason against), ``outcome`` "error" or "ok". ``rewarded``: whether it has a reward at all. ``eligible``:
     whether anything of it may train. ``tool`` was called in it; ``release`` is one that it ran under. ``error`` is an HTTP status
-    ("429"), how a delivery ended ("disconnected"), or "tool": a tool failed.
+    ("429"), how a delivery ended ("disconnected"), or "tool": a tool failed. ``lane`` served it: stable, canary, or mixed.
     """
 
     text: str = ""
@@ -29,6 +29,7 @@ class TrajectoryQuery(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str | None = None
     release: str | None = None
     error: str | None = None
+    lane: str | None = None
 
 
 class TrajectoryRow(msgspec.Struct, frozen=True):

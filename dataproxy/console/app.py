@@ -15,6 +15,7 @@ from dataproxy.console import (
     live_pages,
     party_pages,
     queue_pages,
+    review_pages,
     signing,
     trajectory_pages,
     verify_pages,
@@ -22,7 +23,7 @@ from dataproxy.console import (
     view_pages,
 )
 from dataproxy.console.audits import Audits
-from dataproxy.console.rendering import ASSETS, render
+from dataproxy.console.rendering import ASSETS, read_templates, render
 from dataproxy.console.seat import Guarded, NotSeated, Seat, cookie_name, sittings_of
 from dataproxy.console.sittings import Sittings, Throttle
 from dataproxy.console.words import REASONS, TERMS
@@ -35,6 +36,7 @@ _PAGES = (
     trajectory_pages,
     view_pages,
     list_exports,
+    review_pages,
     queue_pages,
     governance_pages,
     consent_pages,
@@ -49,12 +51,14 @@ _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 
 
 def create_console(services: Services) -> FastAPI:
     """The console over ``services``."""
+    read_templates()
     app = FastAPI(title="Headrace console", openapi_url=None)
     app.state.services = services
     if services is not None:
         app.state.sittings = Sittings(services.keys.find_hash, services.now_us)
         app.state.throttle = Throttle(services.now_us)
         app.state.audits = Audits(services)
+        app.state.pace = live_pages.Pace()
     app.add_middleware(Guarded)
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     app.add_api_route("/", _home, methods=["GET"])

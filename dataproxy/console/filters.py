@@ -8,8 +8,8 @@ from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.errors import Refused
 
 NAMES = (
-    "text", "agent", "session", "since", "until", "model", "version", "release", "kind", "eligible", "reason", "tool", "outcome",
-    "error", "rewarded", "min_reward", "max_reward",
+    "text", "agent", "session", "since", "until", "model", "version", "release", "lane", "kind", "eligible", "reason", "tool",
+    "outcome", "error", "rewarded", "min_reward", "max_reward",
 )  # fmt: skip
 _MOST = 200
 _YES_NO = {"yes": True, "no": False}
@@ -46,6 +46,7 @@ def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
         eligible=_YES_NO.get(fields.get("eligible", "")),
         tool=fields.get("tool"),
         release=fields.get("release"),
+        lane=fields.get("lane"),
         error=_error(fields.get("error")),
     )
 

@@ -1,17 +1,18 @@
-"""Live: what happens now. Counts, the journal's backlog, processes, and the last calls; it asks again every few seconds."""
+"""Live: what happens now: calls, queue, workers, the journal's backlog and drain. It asks again every few seconds."""
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from dataproxy.api import admin_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.client.types import Status
+from dataproxy.console.gateway_glance import glance
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.services import Services
@@ -45,16 +46,37 @@ def get_live(request: Request, services: ServicesDep, seat: Seat) -> Response:
     tenant, now_us = scope(seat.caller), services.now_us()
     with services.database.read() as connection:
         traffic = _traffic(connection, tenant, now_us)
+        newest = connection.execute(select(func.max(event.c.position))).scalar() or 0 if tenant is None else 0
+    pace: Pace = request.app.state.pace
+    rate = pace.per_s(now_us, newest) if tenant is None else None
     processes = _processes(services) if tenant is None else []
+    gateway = glance(services.data_dir / "run" / "stack.json") if tenant is None else None
     template = "live_piece.html" if "hx-request" in request.headers else "live.html"
     shown: dict[str, Any] = {
         "counts": counts,
         "traffic": traffic,
         "processes": processes,
+        "gateway": gateway,
+        "rate": rate,
         "now_us": now_us,
         "operator": tenant is None,
     }
     return render(request, template, seat, **shown)
+
+
+class Pace:
+    """How fast events come into the store, by looks of the last minute or two."""
+
+    def __init__(self) -> None:
+        self._looks: deque[tuple[int, int]] = deque(maxlen=64)
+
+    def per_s(self, now_us: int, position: int) -> float | None:
+        """Events a second since the oldest look that is kept; None at the first look."""
+        while self._looks and now_us - self._looks[0][0] > 2 * _MINUTE_US:
+            self._looks.popleft()
+        first = self._looks[0] if self._looks else None
+        self._looks.append((now_us, position))
+        return (position - first[1]) / ((now_us - first[0]) / 1e6) if first is not None and now_us > first[0] else None
 
 
 def _traffic(connection: Connection, tenant: str | None, now_us: int) -> Traffic:

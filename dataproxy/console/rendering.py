@@ -73,6 +73,12 @@ def _environment() -> Environment:
 _TEMPLATES = _environment()
 
 
+def read_templates() -> None:
+    """Compile every template now, so that a release which is put in place under a running process changes none of its pages."""
+    for name in _TEMPLATES.list_templates():
+        _TEMPLATES.get_template(name)
+
+
 def render(request: Request, template: str, seat: Sitting | None = None, status: int = 200, **context: object) -> HTMLResponse:
     """The page ``template``, for whoever sits there."""
     theme = request.cookies.get("headrace-theme", "")

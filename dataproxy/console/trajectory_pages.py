@@ -38,6 +38,7 @@ _MORE = (
     "model",
     "version",
     "release",
+    "lane",
     "tool",
     "error",
     "outcome",

@@ -95,7 +95,7 @@ def _from(candidates: Select[Any], place: Cursor | None, num: int, few: bool) ->
 
 
 def _columns(tenant: str | None, query: TrajectoryQuery, sessions: Sequence[str]) -> Iterator[Any]:
-    for column, value in ((trajectory.c.tenant, tenant), (trajectory.c.agent, query.agent)):
+    for column, value in ((trajectory.c.tenant, tenant), (trajectory.c.agent, query.agent), (trajectory.c.lane, query.lane)):
         if value is not None:
             yield column == value
     if query.version is not None:

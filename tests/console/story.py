@@ -2,15 +2,16 @@
 
 from sqlalchemy import select
 
+from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion, version_name
 from dataproxy.capture import Journal
 from dataproxy.client.types import Feedback
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.ledger.rows import append_rows
-from dataproxy.store.schema import event, training_use, trajectory
-from dataproxy.store.versions import register_version
+from dataproxy.store.schema import event, lease, training_use, trajectory
+from dataproxy.store.versions import register_version, store_batch
 from tests.dataproxy.exchanges import exchange, said, user, write
-from tests.dataproxy.proxy import BROKEN_WORD, SECRET_ID, SECRET_WORD, Proxy
+from tests.dataproxy.proxy import BROKEN_WORD, SECRET_ID, SECRET_WORD, UNSURE_WORD, Proxy
 
 HOSTILE = (
     "<script>document.title='owned'</script><img src=x onerror=alert(1)> {{7*7}} ${7*7} \x1b[31mred\x1b[0m \u202egnp.exe\u202c "
@@ -18,6 +19,7 @@ HOSTILE = (
 )
 NOW_US = 1_780_000_000_000_000
 _MINUTE_US = 60_000_000
+BATCH = "batch-4"
 _SYSTEM = {"role": "system", "content": "You help customers of a bicycle shop. Look orders up before you answer."}
 
 
@@ -101,7 +103,10 @@ async def _hostile(journal: Journal, at: int) -> int:
 
 
 async def _failed(journal: Journal, at: int) -> int:
-    await write(journal, exchange([user("Cancel order 77.")], agent="crawler", session="crawl-2", started_us=at, status=500))
+    await write(
+        journal,
+        exchange([user(f"Cancel order 77 of {UNSURE_WORD}.")], agent="crawler", session="crawl-2", started_us=at, status=500),
+    )
     return at
 
 
@@ -129,7 +134,7 @@ def _reward(proxy: Proxy, name: str) -> None:
 
 
 def _publish(proxy: Proxy, name: str) -> None:
-    parents = [None, 0, 1, 1, 3]
+    parents, now_us = [None, 0, 1, 1, 3], NOW_US + 90 * _MINUTE_US
     states = ["retired", "retired", "retired", "retired", "serving"]
     with proxy.services.database.write() as connection:
         for i, (parent, state) in enumerate(zip(parents, states, strict=True)):
@@ -140,9 +145,16 @@ def _publish(proxy: Proxy, name: str) -> None:
                 state,
                 NOW_US + i * _MINUTE_US,
                 "v",
+                batch_id=BATCH if i == 4 else None,
                 metrics=metrics,
             )  # type: ignore[arg-type]
             register_version(connection, version, "internal", NOW_US + i * _MINUTE_US)
+        ids = {"tenant": "", "lease_id": "lease-1", "key_id": "key-t"}
+        connection.execute(lease.insert().values(ids | {"state": "trained", "created_us": now_us, "deadline_us": now_us}))
+        manifest = BatchManifest(
+            BATCH, "lease-1", version_name(3), version_name(4), now_us, [name], {name: 1.5}, now_us, {"stale": 2}, {"clip_low": 0.2}
+        )
+        store_batch(connection, manifest)
         used = {
             "tenant": "acme",
             "trajectory_id": name,
@@ -150,7 +162,6 @@ def _publish(proxy: Proxy, name: str) -> None:
             "lease_id": "lease-1",
             "vaulted": False,
             "used_us": NOW_US,
-            "vaulted": False,
         }
         connection.execute(training_use.insert().values(used))
         append_rows(connection, training_use, [used])

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from dataproxy.api.audit_routes import audit_steps
 from dataproxy.client.review_types import AuditReport
-from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, log_leaf, tombstone
+from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, log_leaf, tombstone, vault_approval
 from dataproxy.store.scope import EVERYBODY
 from tests.console.conftest import Stage
 
@@ -58,6 +58,66 @@ def test_keys_are_made_shown_once_and_revoked(stage: Stage) -> None:
     assert stage.proxy.rows(select(api_key.c.revoked_us).where(api_key.c.key_id == key_id))[0][0] is not None
     admin.post("/keys", tenant="other", role="admin", agent="")
     assert stage.proxy.rows(select(api_key).where(api_key.c.tenant == "other")) == []  # a tenant's admin makes its own
+
+
+def test_retention_is_put_on_record_by_an_admin_alone(stage: Stage) -> None:
+    fields = {"tenant": "acme", "agent": "crawler", "name": "short", "days": "30", "reason": "contract"}
+    reviewer, admin = stage.browser(), stage.browser("admin")
+    reviewer.get("/consents")
+    assert reviewer.post("/retention", **fields).status_code == 403
+    admin.get("/consents")
+    before = leaves(stage, "retention_policy")
+    assert admin.post("/retention", **fields | {"days": "soon"}).status_code == 400
+    admin.get("/consents")
+    admin.post("/retention", **fields)
+    assert "30 days" in admin.text and leaves(stage, "retention_policy") == before + 1
+
+
+def test_the_vault_is_asked_for_by_one_and_decided_by_another(stage: Stage) -> None:
+    one, another = stage.browser(), stage.browser()
+    one.get("/vault")
+    one.post("/vault", tenant="acme", agent="triage", days="7", reason="exact ids for the next run")
+    assert "another key decides" in one.text
+    approval_id = stage.proxy.rows(select(vault_approval.c.approval_id))[0][0]
+    assert one.post(f"/vault/{approval_id}/approve", reason="I say so").status_code in (400, 403)
+    assert "Approve" in another.get("/vault").text
+    another.post(f"/vault/{approval_id}/approve", reason="agreed with legal")
+    assert "in force and in the log" in another.text and "approved" in another.text
+    another.post(f"/vault/{approval_id}/revoke", reason="no longer needed")
+    assert "revoked" in another.text and leaves(stage, "vault_approval") >= 3
+    assert another.post(f"/vault/{approval_id}/burn", reason="x").status_code == 404
+
+
+def test_an_uncertain_redaction_is_judged_and_leaves_the_queue(stage: Stage) -> None:
+    browser, admin = stage.browser(), stage.browser("admin")
+    browser.get("/review")
+    (path,) = re.findall(r'href="/console(/review/[^"?]+)', browser.page)
+    assert "PERSON 0.60" in browser.text
+    browser.get(path)
+    assert "<PERSON_1>" in browser.text and "sure by 0.60" in browser.text
+    before = leaves(stage, "review_mark")
+    browser.post(
+        path, verdict="missed", kind="ORDER_NUMBER", pattern="order [0-9]{2}", reason="numbers of orders are personal here"
+    )
+    assert "redaction policy 1 holds" in browser.text and leaves(stage, "review_mark") == before + 1
+    assert "Nothing waits here" in browser.get("/review").text
+    span = {"verdict": "false", "kind": "PERSON", "start": "19", "surrogate": "<PERSON_1>"}
+    browser.get(path)
+    assert browser.post(path, value="Perhapsson", reason="a street", **span).status_code == 403
+    admin.get(path)
+    admin.post(path, value="Perhapsson", reason="a street", **span)
+    assert "redaction policy 2 holds" in admin.text and leaves(stage, "review_mark") == before + 2
+    assert stage.browser("reviewer", "other").get(path).status_code == 404
+    assert browser.get("/review?why=sample").status_code == 200 and browser.get("/review?why=x").status_code == 400
+
+
+def test_the_quarantine_is_tried_again_by_an_admin_alone(stage: Stage) -> None:
+    reviewer, admin = stage.browser(), stage.browser("admin")
+    assert "Try all of them" not in reviewer.get("/quarantine").text
+    assert reviewer.post("/quarantine/retry").status_code == 403
+    admin.get("/quarantine")
+    admin.post("/quarantine/retry")
+    assert "0 can be governed now" in admin.text and "1 cannot yet" in admin.text
 
 
 def test_evidence_is_a_zip(stage: Stage) -> None:

@@ -8,13 +8,16 @@ from sqlalchemy import func, select
 from dataproxy.store.schema import access_log, event, log_leaf
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
-from tests.console.story import HOSTILE
+from tests.console.story import BATCH, HOSTILE
 
 pytestmark = pytest.mark.slow
 
-ALL = ("/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/erasure", "/tenants", "/keys", "/learning", "/live")
+ALL = (
+    *("/trajectories", "/access", "/review", "/consents", "/holds", "/verify", "/erasure", "/tenants", "/keys", "/learning"),
+    "/live",
+)
 OPEN = {
-    "reviewer": {"/trajectories", "/access", "/quarantine", "/consents", "/holds", "/verify", "/learning"},
+    "reviewer": {"/trajectories", "/access", "/review", "/consents", "/holds", "/verify", "/learning"},
     "trainer": {"/learning", "/live"},
     "admin": set(ALL),
 }
@@ -55,6 +58,15 @@ def test_each_role_opens_its_pages_and_is_refused_the_others(stage: Stage, role:
         ("since=2026-05-28T20:40", {"failed"}),
         ("until=2026-05-28T20:30%2B00:00", {"orders"}),
         ("agent=crawler&outcome=ok", {"hostile"}),
+        ("tool=find_order", {"orders"}),
+        ("tool=no_such_tool", set()),
+        ("eligible=yes", {"orders", "hostile"}),
+        ("eligible=no", {"failed"}),
+        ("error=500", {"failed"}),
+        ("error=tool", set()),
+        ("error=disconnected", set()),
+        ("release=r-7", set()),
+        ("lane=canary", set()),
     ],
 )
 def test_filters_find_what_they_say(stage: Stage, query: str, found: set[str]) -> None:
@@ -65,7 +77,7 @@ def test_filters_find_what_they_say(stage: Stage, query: str, found: set[str]) -
 
 
 @pytest.mark.parametrize(
-    "query", ["since=yesterday", "min_reward=nan", "version=7", "after=x", "outcome=maybe", "text=" + "x" * 300]
+    "query", ["since=yesterday", "min_reward=nan", "version=7", "after=x", "outcome=maybe", "error=7", "text=" + "x" * 300]
 )
 def test_what_cannot_be_read_is_said_or_cut_and_breaks_nothing(stage: Stage, query: str) -> None:
     assert stage.browser().get(f"/trajectories?{query}").status_code == (200 if query.startswith("text") else 400)
@@ -178,6 +190,41 @@ def test_who_read_a_trajectory_is_found(stage: Stage) -> None:
 
 def test_the_quarantine_says_why_and_shows_nothing(stage: Stage) -> None:
     assert "redaction_not_located" in stage.browser().get("/quarantine").text
+
+
+def test_a_turn_says_why_and_a_trajectory_how_far_it_is(stage: Stage) -> None:
+    browser = stage.browser()
+    assert "the answer was an error" in browser.get(f"/trajectories/{stage.names['failed']}").text
+    assert "Nothing of it may train" in browser.text
+    assert "It waits for a reward" in browser.get(f"/trajectories/{stage.names['hostile']}").text
+    assert "no consent to train was on record" in browser.get("/terms").text
+
+
+def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_other(stage: Stage) -> None:
+    browser = stage.browser("admin", "")
+    text = browser.get("/learning").text
+    for piece in ("reward drop", "3 standard errors", "starvation", "What became of versions", "Entropy", "headrace rollback"):
+        assert piece in text, piece
+    text = browser.get("/compare?first=v000003&second=v000004").text
+    assert "Entropy" in text and "1.4" in text and "-0.2" in text and "Too few trajectories" in text
+    assert browser.get("/compare?first=v000003&second=v000099").status_code == 404
+    reviewer = stage.browser()
+    assert "Entropy" not in reviewer.get("/compare?first=v000003&second=v000004").text
+
+
+def test_a_batch_is_rebuilt_with_the_rewards_of_its_time(stage: Stage) -> None:
+    operator = stage.browser("admin", "")
+    operator.get("/versions/v000004")
+    text = operator.get(f"/batches/{BATCH}").text
+    assert "All 1 rewards are what the rewards of that time add up to" in text and "stale 2" in text and "clip_low" in text
+    assert "1.5" in stage.browser().get("/versions/v000004").text  # a tenant sees its own, with rewards then and now
+    assert stage.browser().get(f"/batches/{BATCH}").status_code == stage.browser().get("/batches/no").status_code == 404
+
+
+def test_an_admin_sees_its_own_tenant_and_an_operator_all(stage: Stage) -> None:
+    stage.proxy.key("reviewer", "other")
+    mine, every = stage.browser("admin").get("/tenants").text, stage.browser("admin", "").get("/tenants").text
+    assert "acme" in mine and "other" not in mine and "acme" in every and "other" in every
 
 
 def test_what_a_version_learned_from_is_found(stage: Stage) -> None:

@@ -25,10 +25,11 @@ MASK = 16
 SECRET_WORD = "hunter2"
 SECRET_ID = 99
 BROKEN_WORD = "unredactable"
+UNSURE_WORD = "Perhapsson"
 
 
 class WordRedactor:
-    """Replaces one word in JSON leaves and one id in tokens; fails on another word. Same door as the real one."""
+    """Replaces two words in JSON leaves, of one unsure, and one id in tokens; fails on another word. Same door as the real one."""
 
     def redact_exchange(self, exchange: Exchange) -> RedactedExchange:
         """Every leaf and array, as the real redactor would."""
@@ -64,6 +65,10 @@ class WordRedactor:
             start = value.index(SECRET_WORD)
             spans.append(Span("PASSWORD", "word", 1.0, path, start, start + 12, "<PASSWORD_1>"))
             return value.replace(SECRET_WORD, "<PASSWORD_1>")
+        if isinstance(value, str) and UNSURE_WORD in value:
+            start = value.index(UNSURE_WORD)
+            spans.append(Span("PERSON", "word", 0.6, path, start, start + 10, "<PERSON_1>"))
+            return value.replace(UNSURE_WORD, "<PERSON_1>")
         return value
 
 
