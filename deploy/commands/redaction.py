@@ -42,7 +42,9 @@ def set_(
     A policy, every part of it optional:
       {"rules": [{"name": "employee", "pattern": "EMP-[0-9]{5}", "kind": "EMPLOYEE_ID"}],
        "allow": ["help@example.com"], "allow_patterns": ["test[0-9]+@example\\\\.com"],
-       "names": ["PERSON", "PLACE", "ORG"], "actions": {"CARD": "drop"}}
+       "names": ["PERSON", "PLACE", "ORG"], "actions": {"CARD": "drop"}, "pseudonymize": false}
+
+    With pseudonymize models see surrogates of what is found, and agents get their values back.
 
     \b
     Examples:
