@@ -1,8 +1,11 @@
 """Trajectories: the list with its filters, one as the conversation that it was, its tokens, and its proof."""
 
+import re
 from typing import Annotated, Any
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
 from dataproxy.api.identity import require, scope
@@ -18,6 +21,7 @@ from dataproxy.console.tokens import strip
 from dataproxy.errors import NotFound
 from dataproxy.lease.explain import explain
 from dataproxy.lease.windows import Now
+from dataproxy.services import Services
 from dataproxy.store.review import Review, review_of
 from dataproxy.store.rewards import as_reward
 from dataproxy.store.schema import event, redaction_count, trajectory
@@ -26,6 +30,7 @@ from dataproxy.store.views import list_views
 
 router = APIRouter()
 _ROWS, _TURNS = 50, 40
+_ID = re.compile(r"(tr|tool)-[0-9a-f]{32,64}|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REASONS = (
     "eligible", "no_consent", "no_tokens", "http_error", "disconnected", "engine_abort", "truncated", "bad_logprobs",
     "unknown_version", "altered", "secret_in_answer", "dropped_kind", "external_model",
@@ -55,6 +60,8 @@ def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "
     """A page of the list."""
     require(seat.caller, "reviewer")
     fields = asked(request.query_params)
+    if found := _named(services, seat, fields.get("text", "")):
+        return RedirectResponse(found, 303)
     page = page_of_trajectories(services, seat.caller, query_of(fields), after, _ROWS, seat.purpose)
     with services.database.read() as connection:
         counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
@@ -118,6 +125,23 @@ def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id
         proof = proof_of(connection, found, trajectory_id, services.checkpoints)
     put_on_record(services, seat.caller, [found], "proof", trajectory_id, seat.purpose)
     return render(request, "proof.html", seat, proof=proof, trajectory_id=trajectory_id, owner=found, key_line=verifier.key_line())
+
+
+def _named(services: Services, seat: Seat, text: str) -> str | None:
+    """The page of the trajectory, or of the turn, whose id ``text`` is."""
+    if not _ID.fullmatch(text):
+        return None
+    tenant, of_trajectory = scope(seat.caller), text.startswith("tr-")
+    if tenant is None and not of_trajectory:
+        return None  # events are found by tenant
+    table, column = (trajectory, trajectory.c.trajectory_id) if of_trajectory else (event, event.c.event_id)
+    query = select(table.c.tenant, table.c.trajectory_id).where(column == text)
+    with services.database.read() as connection:
+        row = connection.execute(query if tenant is None else query.where(table.c.tenant == tenant)).first()
+    if row is None or not row.trajectory_id:
+        return None
+    place = "" if of_trajectory else f"#e-{text}"
+    return f"/console/trajectories/{row.trajectory_id}?{urlencode({'tenant': row.tenant})}{place}"
 
 
 def _owner(seat: Seat, tenant: str) -> str | None:

@@ -10,7 +10,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 
 from tests.console.browse import served
 from tests.console.chrome import chromium, relayed, sign_in, wait
-from tests.console.story import NOW_US, tell
+from tests.console.story import BATCH, NOW_US, tell
 from tests.dataproxy.proxy import Clock, Proxy
 
 DESK, PHONE = (1280, 900), (390, 844)
@@ -26,15 +26,23 @@ def pages(names: dict[str, str]) -> dict[str, str]:
         "hostile": f"/trajectories/{names['hostile']}",
         "proof": f"{orders}/proof",
         "access": "/access",
+        "review": "/review",
+        "review-one": f"/review/{names['unsure']}?tenant=acme",
+        "samples": "/review?why=sample",
         "quarantine": "/quarantine",
+        "vault": "/vault",
         "consent": "/consents",
         "holds": f"/holds?scope=trajectory&target={names['orders']}&tenant=acme",
         "erasure": f"/erasure?scope=trajectory&target={names['orders']}&tenant=acme",
+        "tenants": "/tenants",
         "keys": "/keys",
         "verify": "/verify",
         "learning": "/learning",
         "version": "/versions/v000004",
+        "batch": f"/batches/{BATCH}",
+        "compare": "/compare?first=v000003&second=v000004",
         "live": "/live",
+        "terms": "/terms",
         "fault": "/nothing",
     }
 

@@ -30,7 +30,7 @@ def call(identifier: str, name: str, arguments: str) -> dict[str, object]:
 
 
 async def tell(proxy: Proxy) -> dict[str, str]:
-    """Fill the store of ``proxy``; gives the trajectory of each part of the story by its name."""
+    """Fill the store of ``proxy``; gives the trajectory of each part of the story by its name, and ``unsure``, an event."""
     journal = proxy.journal()
     started = {}
     for i, tell_one in enumerate((_orders, _hostile, _failed, _quarantined)):
@@ -40,6 +40,7 @@ async def tell(proxy: Proxy) -> dict[str, str]:
     journal.close()
     proxy.clock.now_us = NOW_US + 60 * _MINUTE_US
     names = {name: _trajectory_at(proxy, at) for name, at in started.items() if name != "quarantined"}
+    names["unsure"] = str(proxy.rows(select(event.c.event_id).where(event.c.trajectory_id == names["failed"]))[0][0])
     _reward(proxy, names["orders"])
     _publish(proxy, names["orders"])
     proxy.services.checkpoints.cut()
