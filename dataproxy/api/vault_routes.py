@@ -62,6 +62,8 @@ def decide(services: Services, caller: KeyInfo, owner: str, approval_id: str, ac
         NotFound: there is no such request. Refused: it was decided before. NotAllowed: the caller asked for it.
     """
     now_us = services.now_us()
+    if action == "approve":
+        _require_keys(services)
     with services.database.write() as connection:
         decided = decide_approval(connection, find_approval(connection, owner, approval_id), action, reason, caller, now_us)
         if action != "revoke":
@@ -70,6 +72,14 @@ def decide(services: Services, caller: KeyInfo, owner: str, approval_id: str, ac
         decided = find_approval(connection, owner, approval_id)
     services.database.purge()
     return VaultRevoked(decided, destroyed, held)
+
+
+def _require_keys(services: Services) -> None:
+    """Raise Refused unless there is something to wrap keys for."""
+    try:
+        services.vault_private()
+    except FileNotFoundError as error:
+        raise Refused("the vault has no keys in the configuration directory yet; start Headrace anew with `headrace up`") from error
 
 
 def _redacted(services: Services, tenant: str, text: str) -> str:

@@ -1,16 +1,20 @@
 """Seals raw tokens in the transaction that stores their exchange; the drain's side."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
+from dataproxy.capture.errors import KeyUnusable
 from dataproxy.client.vaulted import RawTokens, seal_tokens
 from dataproxy.keyfiles import KeyFiles
 from dataproxy.store.dialect import insert_new
 from dataproxy.store.schema import vault_segment
 from dataproxy.vault.keys import make_key, stored_keys, unwrap
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, frozen=True)
@@ -32,7 +36,7 @@ class VaultWriter:
         self._now_us = now_us
 
     def seal(self, connection: Connection, items: Iterable[ToSeal]) -> None:
-        """Store ``items``. A trajectory whose time is over takes nothing more.
+        """Store ``items``. A trajectory whose time is over, or whose key was changed, takes nothing more.
 
         Raises:
             FileNotFoundError: the vault's keys do not lie on this machine; `headrace up` makes them.
@@ -47,7 +51,13 @@ class VaultWriter:
         now_us = self._now_us()
         known = stored_keys(connection, tenant, (item.trajectory_id for item in items))
         late = {name for name, stored in known.items() if stored.expires_us <= now_us}
-        keys = {name: unwrap(self._files.vault_private(), tenant, known[name]) for name in known.keys() - late}
+        keys: dict[str, bytes] = {}
+        for name in known.keys() - late:
+            try:
+                keys[name] = unwrap(self._files.vault_private(), tenant, known[name])
+            except KeyUnusable as error:
+                logger.error("nothing more of trajectory %s goes into the vault: %s", name, error)
+                late.add(name)
         rows = []
         for item in items:
             name = item.trajectory_id

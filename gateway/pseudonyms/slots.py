@@ -11,7 +11,7 @@ _MESSAGE_TEXTS = ("text", "thinking", "partial_json")
 
 @dataclass(slots=True, frozen=True)
 class Slot:
-    """A piece of text in ``holder[name]``; pieces of one ``text`` follow each other over events."""
+    """A piece of text in ``holder[name]``; pieces of one ``text`` follow each other over events. None: it is a whole text."""
 
     text: Hashable
     holder: Event
@@ -48,9 +48,10 @@ def _chat_slots(event: Event) -> Iterator[Slot]:
                 yield Slot((index, name), delta, name)
         for call in _dicts(delta.get("tool_calls")):
             function = call.get("function")
-            for name in ("name", "arguments"):
-                if isinstance(function, dict) and isinstance(function.get(name), str):
-                    yield Slot((index, name, call.get("index", 0)), function, name)
+            if isinstance(function, dict) and isinstance(function.get("name"), str):
+                yield Slot(None, function, "name")
+            if isinstance(function, dict) and isinstance(function.get("arguments"), str):
+                yield Slot((index, "arguments", call.get("index", 0)), function, "arguments")
 
 
 def _chat_endings(event: Event, held: set[Hashable]) -> Iterator[Ending]:

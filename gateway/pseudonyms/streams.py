@@ -1,6 +1,7 @@
 """A stream of events with values in the place of surrogates. An event that holds none passes byte for byte."""
 
 import copy
+import re
 from collections.abc import Hashable, Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 from gateway.pseudonyms.restore import Pieces, Restorer
 from gateway.pseudonyms.slots import Event, Slot, StreamForm
 
-_BOUNDARY = b"\n\n"
+_BOUNDARY = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 _DATA = b"data:"
 
 
@@ -28,40 +29,47 @@ class StreamRestorer:
 
     def feed(self, data: bytes) -> bytes:
         """The events that ``data`` completes."""
-        whole, boundary, rest = (self._buffer + data).rpartition(_BOUNDARY)
-        self._buffer = rest
-        return b"".join(self._event(event) for event in (whole + boundary).split(_BOUNDARY)[:-1]) if boundary else b""
+        self._buffer += data
+        made, at = [], 0
+        for boundary in _BOUNDARY.finditer(self._buffer):
+            made.append(self._event(self._buffer[at : boundary.start()], boundary[0]))
+            at = boundary.end()
+        self._buffer = self._buffer[at:]
+        return b"".join(made)
 
     def end(self) -> bytes:
-        """What is no whole event."""
+        """An event that nothing ended."""
         rest, self._buffer = self._buffer, b""
-        return rest
+        return self._event(rest, b"") if rest else b""
 
-    def _event(self, raw: bytes) -> bytes:
-        lines = raw.split(b"\n")
+    def _event(self, raw: bytes, boundary: bytes) -> bytes:
+        lines = raw.splitlines()
         data = b"\n".join(line[len(_DATA) :].strip() for line in lines if line.startswith(_DATA))
         try:
             event = msgspec.json.decode(data) if data.startswith(b"{") else None
         except msgspec.DecodeError:
             event = None
         if not isinstance(event, dict):
-            return raw + _BOUNDARY
+            return raw + boundary
         heads = [line for line in lines if not line.startswith(_DATA)]
         before = b"".join(self._rest(event))
         changed = bool(self._num_added) and "sequence_number" in event
         for slot in self._form.slots(event):
             changed |= self._piece(heads, event, slot)
         changed |= self._end_in(event)
-        if self._form.is_whole(event):
+        if self._form.is_whole(event) or "error" in event:
             restored = self._restorer.value(event)
             changed, event = changed or restored != event, restored
-        return before + (self._encoded(heads, event) if changed else raw + _BOUNDARY)
+        return before + (self._encoded(heads, event) if changed else raw + boundary)
 
     def _piece(self, heads: list[bytes], event: Event, slot: Slot) -> bool:
+        given = slot.holder[slot.name]
+        if slot.text is None:
+            slot.holder[slot.name] = self._restorer.whole(given)
+            return bool(slot.holder[slot.name] != given)
         pieces = self._texts.get(slot.text)
         if pieces is None:
             pieces = self._texts[slot.text] = Pieces(self._restorer)
-        given = slot.holder[slot.name]
         made = slot.holder[slot.name] = pieces.feed(given)
         self._held.add(slot.text)
         self._last[slot.text] = heads, event, slot
@@ -96,4 +104,4 @@ class StreamRestorer:
         number: Any = event.get("sequence_number")
         if self._num_added and isinstance(number, int):
             event = {**event, "sequence_number": number + self._num_added}
-        return b"\n".join((*heads, b"data: " + msgspec.json.encode(event))) + _BOUNDARY
+        return b"\n".join((*heads, b"data: " + msgspec.json.encode(event))) + b"\n\n"

@@ -187,3 +187,17 @@ async def test_what_was_changed_in_the_store_stays_masked(proxy: Proxy) -> None:
     (sample,) = lease(proxy).samples
     (row,) = open_sample(sample).sequences
     assert SECRET_ID not in row.ids() and any(row.altered)
+
+
+async def test_a_changed_key_does_not_stop_the_drain(proxy: Proxy) -> None:
+    said_of(proxy, asked(proxy), "approve")
+    first = exchange([user("a")], "b", prompt=PROMPT, outputs=[OUTPUT], session="one")
+    second = exchange([user("a"), said("b"), user("c")], "d", prompt=MORE, outputs=[LAST], session="one")
+    journal = proxy.journal()
+    await write(journal, first)
+    proxy.drain()
+    with proxy.services.database.write() as connection:
+        connection.execute(update(vault_key).values(wrapped=bytes(80)))
+    await write(journal, second)
+    journal.close()
+    assert proxy.drain() == 1 and proxy.count(vault_segment) == 1

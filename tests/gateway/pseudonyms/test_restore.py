@@ -130,3 +130,19 @@ def test_events_of_a_response_stay_numbered_in_order() -> None:
     assert [event["sequence_number"] for event in made] == [1, 2, 3, 4]
     assert "".join(event["delta"] for event in made if "delta" in event) == "see Ann" == made[2]["text"]
     assert made[3]["response"]["output"][0]["text"] == "see Ann"
+
+
+def test_lines_may_end_as_any_server_ends_them_and_an_error_is_restored_whole() -> None:
+    event = {"choices": [{"index": 0, "delta": {"content": "to mia.silva10@example.org "}, "finish_reason": None}]}
+    for ending in ("\n", "\r\n", "\r"):
+        stream = f"data: {json.dumps(event)}{ending}{ending}data: [DONE]{ending}{ending}".encode()
+        for step in (1, 5, 1000):
+            made = run(stream, CHAT, step)
+            assert b"ann@acme.com" in made and b"silva" not in made and made.endswith(f"data: [DONE]{ending}{ending}".encode())
+    assert b"Ann" in run(b'data: {"error": {"message": "Mia?"}}\n\n', CHAT, 4)
+
+
+def test_the_name_of_a_function_is_never_split() -> None:
+    calls = [{"index": 0, "function": {"name": "send_mia.", "arguments": ""}}]
+    made = run(sent({"choices": [{"index": 0, "delta": {"tool_calls": calls}, "finish_reason": None}]}), CHAT, 9)
+    assert events(made)[0]["choices"][0]["delta"]["tool_calls"][0]["function"]["name"] == "send_mia."
