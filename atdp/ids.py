@@ -17,27 +17,29 @@ PREFIXES: Final = ("chatcmpl-", "cmpl-", "resp_", "msg_")
 _EVENT_HEX: Final = 32
 _MAC_HEX: Final = 16
 _POOL_BYTES: Final = 4000
-_ID_BYTES: Final = 10
+_ID_HEX: Final = 19
+_VARIANT: Final = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
+"""RFC 9562 sets the first two bits of this digit."""
 
 
 class _Entropy:
     """Random bits for ids, asked of the system a few hundred ids at a time. A forked child starts with none of its parent's."""
 
     def __init__(self) -> None:
-        self._pool = b""
+        self._pool = ""
         self._at = 0
         os.register_at_fork(after_in_child=self._forget)
 
-    def bits(self) -> int:
-        """80 random bits."""
-        at = self._at
-        if at >= len(self._pool):
-            self._pool, at = os.urandom(_POOL_BYTES), 0
-        self._at = at + _ID_BYTES
-        return int.from_bytes(self._pool[at : at + _ID_BYTES], "big")
+    def digits(self) -> str:
+        """As many random hex digits as an id holds."""
+        at, end = self._at, self._at + _ID_HEX
+        if end > len(self._pool):
+            self._pool, at, end = os.urandom(_POOL_BYTES).hex(), 0, _ID_HEX
+        self._at = end
+        return self._pool[at:end]
 
     def _forget(self) -> None:
-        self._pool = b""
+        self._pool = ""
 
 
 _entropy = _Entropy()
@@ -46,9 +48,8 @@ _HEX: Final = frozenset("0123456789abcdef")
 
 def new_event_id() -> str:
     """A UUIDv7 (RFC 9562) as 32 hex digits: sorts by creation time in milliseconds."""
-    milliseconds = time.time_ns() // 1_000_000
-    random = _entropy.bits()
-    return f"{milliseconds & 0xFFFFFFFFFFFF:012x}7{random >> 68:03x}{random & 0x3FFFFFFFFFFFFFFF | 1 << 63:016x}"
+    random = _entropy.digits()
+    return f"{time.time_ns() // 1_000_000:012x}7{random[:3]}{_VARIANT[random[3]]}{random[4:]}"
 
 
 def mint_completion_id(secret: bytes, tenant: str, event_id: str, prefix: str = "chatcmpl-") -> str:

@@ -26,6 +26,7 @@ log = logging.getLogger("gateway")
 _KEEP_ALIVE_S = 75
 _BACKLOG = 2048
 _GC_THRESHOLD = 10_000
+_LARGEST_BLOCK_BYTES = 4 << 20
 _LAST_S = 15
 """What a process needs after its drain, at most: to record how calls ended, and to flush the journal."""
 
@@ -82,6 +83,7 @@ def serve(settings: Settings, listeners: list[socket.socket], process: str = "")
     signal.signal(signal.SIGINT, leave)
     server = uvicorn.Server(server_config(app, settings))
     spare_the_collector()
+    spare_the_allocator()
     server.run(sockets=listeners)
     return 0 if server.started else 1
 
@@ -91,6 +93,11 @@ def spare_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
+
+
+def spare_the_allocator() -> None:
+    """Let glibc keep freed memory, where it gave it back after each batch: it keeps twice the largest block that it saw freed."""
+    bytearray(_LARGEST_BLOCK_BYTES)
 
 
 def open_journal(settings: Settings) -> Journal:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 from gateway.dialects import MESSAGES, Dialect
-from gateway.dialects.openings import Opening
+from gateway.dialects.openings import Beginnings, Opening
 from gateway.parsing import AgentRequest
 from gateway.upstream.connection import Headers
 
@@ -56,7 +56,7 @@ class SessionNamer:
         ``url_session`` comes from ``/s/<id>/…``, ``header`` from ``header_session``; both may be empty.
         """
         name, source = self.explicit(url_session, header, request, dialect)
-        return self.named(tenant, name, source) if name else self.inferred(key_id, dialect.opening(request.fields))
+        return self.named(tenant, name, source) if name else self.inferred(key_id, dialect.opening(request.fields, Beginnings()))
 
     def named(self, tenant: str, name: str, source: Source) -> Session:
         """The session that an agent of ``tenant`` calls ``name``."""

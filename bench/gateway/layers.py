@@ -27,7 +27,7 @@ from bench.gateway.floor import Agent, Upstream
 from bench.gateway.keytable import table
 from dataproxy.capture import Journal, JournalFailed, RequestHalf, ResponseHalf
 from dataproxy.capture.layout import prepare
-from dataproxy.capture.records import encode_half
+from dataproxy.capture.records import encode_halves
 from dataproxy.capture.segment import Segment
 from dataproxy.keyfiles import ensure
 from gateway.app import App, create_gateway
@@ -209,7 +209,7 @@ def journal_costs(directory: Path, request: bytes, answer: bytes) -> list[tuple[
     reply = ResponseHalf(event_id, 200, answer_body, record, False, "complete", _ENGINE, 1, 2)
     prepare(directory / "journal")
     segment = Segment(directory / "journal", bytes.fromhex((directory / "config" / "journal.pub").read_text().strip()), "bench", 0)
-    plain = [encode_half(question), encode_half(reply)]
+    plain = [encode_halves([question, reply])]
     frames = [segment.frame("bench", half) for half in plain]
 
     def durable() -> None:
@@ -217,7 +217,7 @@ def journal_costs(directory: Path, request: bytes, answer: bytes) -> list[tuple[
         segment.sync()
 
     costs = [
-        ("msgpack of both halves", best_us(lambda: (encode_half(question), encode_half(reply)))),
+        ("msgpack of both halves", best_us(lambda: encode_halves([question, reply]))),
         ("seal and frame of both", best_us(lambda: [segment.frame("bench", half) for half in plain])),
         ("write, one exchange at a time", best_us(partial(segment.write, frames), 100)),
         ("write, sixteen at once, each", round(best_us(partial(segment.write, frames * 16), 20) / 16, 2)),

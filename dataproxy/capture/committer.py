@@ -1,13 +1,13 @@
 """The thread that owns the segments' files: it writes and syncs what the loop has sealed, and tells those who wait.
 
-Group commit without a window: everything that was handed over during one sync shares the next. The thread holds the interpreter for
-moments only, between two system calls; sealing is the loop's (``sealer``). A failed write or sync is fatal, because the kernel may
-have dropped the dirty pages: everybody waiting, and everybody later, hears of it.
+Everything that was handed over during one sync shares the next. The thread holds the interpreter for moments only, between two
+system calls; sealing is the loop's (``sealer``). A failed write or sync is fatal, because the kernel may have dropped the dirty
+pages: everybody waiting, and everybody later, hears of it.
 """
 
 import asyncio
 import queue
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
@@ -23,29 +23,39 @@ Done = Callable[[JournalFailed | None], None]
 """Told, on the loop, that a half is durable, or why it may not be."""
 
 
-class Waiter:
-    """Who waits for a half: told once, on its own loop."""
+class Batch:
+    """Sealed frames of one segment, in order, and who waits for them, on ``loop``. ``size_bytes`` is what was sealed."""
 
-    __slots__ = ("_done", "loop")
+    __slots__ = ("_dones", "_then", "frames", "loop", "segment", "size_bytes")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        frames: list[bytearray],
+        dones: list[Done],
+        size_bytes: int,
+        loop: asyncio.AbstractEventLoop,
+        then: Callable[[], None],
+    ) -> None:
+        self.segment = segment
+        self.frames = frames
+        self.size_bytes = size_bytes
         self.loop = loop
-        self._done: Done | None = done
+        self._dones = dones
+        self._then = then
 
-    def tell(self, failure: JournalFailed | None) -> None:
-        """On the loop: the half is durable, or may not be."""
-        done, self._done = self._done, None
-        if done is not None:
-            done(failure)
+    @property
+    def awaited(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._dones)
 
-
-class Batch(msgspec.Struct, frozen=True):
-    """Sealed frames of one segment, in order, and who waits for them. ``size_bytes`` is what they held before they were sealed."""
-
-    segment: Segment
-    frames: list[bytes]
-    waiters: list[Waiter]
-    size_bytes: int
+    def tell(self, failure: str | None) -> None:
+        """On the loop: all of it is durable, or may not be. Those who wait hear it once."""
+        dones, self._dones = self._dones, []
+        for done in dones:
+            done(None if failure is None else JournalFailed(failure))
+        if dones:
+            self._then()
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -93,7 +103,7 @@ class Committer:
         """Hand over, in order."""
         self._items.put(item)
         if self._failure is not None and isinstance(item, Batch):  # the thread may have emptied its queue before this came in
-            tell_all(item.waiters, self._failure)
+            tell(item, self._failure)
 
     def stop(self) -> None:
         """Nothing more will be handed over: the thread writes what is queued and ends."""
@@ -113,7 +123,7 @@ class Committer:
             self._failure = f"the journal cannot be written ({error}); restart this process once the disk is well"
             for item in [*items, *self._take_queued()]:
                 if isinstance(item, Batch):
-                    tell_all(item.waiters, self._failure)
+                    tell(item, self._failure)
             if not isinstance(error, OSError):
                 raise
         finally:
@@ -129,9 +139,8 @@ class Committer:
 
     def _take_queued(self) -> list[Batch | Opening | Closing | None]:
         items: list[Batch | Opening | Closing | None] = []
-        with suppress(queue.Empty):
-            while len(items) < _MAX_ITEMS:
-                items.append(self._items.get_nowait())
+        while len(items) < _MAX_ITEMS and not self._items.empty():
+            items.append(self._items.get_nowait())
         return items
 
     def _work(self, items: list[Batch | Opening | Closing]) -> None:
@@ -153,13 +162,14 @@ class Committer:
         """Write ``batches``, all of one segment, in one piece."""
         segment = batches[0].segment
         frames = [frame for batch in batches for frame in batch.frames]
-        waiters = [waiter for batch in batches for waiter in batch.waiters]
-        if waiters:
+        awaited = [batch for batch in batches if batch.awaited]
+        if awaited:
             point("gateway.before_fsync")
         ahead = segment.num_unsynced_bytes + sum(map(len, frames))
-        segment.write(frames, durably=self._strict and (bool(waiters) or ahead > _SYNC_AHEAD_BYTES))
+        segment.write(frames, durably=self._strict and (bool(awaited) or ahead > _SYNC_AHEAD_BYTES))
         self.written_bytes += sum(batch.size_bytes for batch in batches)
-        tell_all(waiters, None)
+        for batch in awaited:
+            tell(batch, None)
 
     def _open(self, opening: Opening) -> None:
         segment = self._new_segment(opening.number)
@@ -173,16 +183,7 @@ class Committer:
         self._segments.discard(segment)
 
 
-def tell_all(waiters: Iterable[Waiter], failure: str | None) -> None:
-    """Tell ``waiters`` with one call into each loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[Waiter]] = {}
-    for waiter in waiters:
-        loops.setdefault(waiter.loop, []).append(waiter)
-    for loop, those in loops.items():
-        with suppress(RuntimeError):  # a closed loop: nobody waits there any more
-            loop.call_soon_threadsafe(_tell, those, failure)
-
-
-def _tell(waiters: list[Waiter], failure: str | None) -> None:
-    for waiter in waiters:
-        waiter.tell(None if failure is None else JournalFailed(failure))
+def tell(batch: Batch, failure: str | None) -> None:
+    """Tell those who wait for ``batch`` with one call into their loop."""
+    with suppress(RuntimeError):  # a closed loop: nobody waits there any more
+        batch.loop.call_soon_threadsafe(batch.tell, failure)

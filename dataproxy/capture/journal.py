@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from dataproxy.capture.committer import Committer, Done, Waiter
+from dataproxy.capture.committer import Committer, Done
 from dataproxy.capture.errors import JournalFailed, JournalFull
 from dataproxy.capture.layout import prepare
 from dataproxy.capture.records import RequestHalf, ResponseHalf
-from dataproxy.capture.sealer import Entry, Sealer
+from dataproxy.capture.sealer import Sealer
 from dataproxy.capture.segment import Segment
 from dataproxy.capture.space import Space
 
@@ -31,7 +31,8 @@ class Journal:
         self._space = space
         self._max_queued_bytes = max_queued_bytes
         self._queued_bytes = 0
-        self._tenants: dict[str, str] = {}
+        self._open: dict[str, tuple[str, int]] = {}
+        """Tenant, and bytes promised, of each exchange that has begun."""
         self._thread = threading.Thread(target=committer.run, name="journal-committer", daemon=True)
         self._thread.start()
 
@@ -83,9 +84,11 @@ class Journal:
         self._committer.check()
         if self._queued_bytes - self._committer.written_bytes > self._max_queued_bytes:
             raise JournalFull("the disk is slower than the traffic: too many bytes wait for the journal")
-        self._space.reserve(half.event_id, len(half.body), self._queued_bytes, self._committer.written_bytes)
-        self._tenants[half.event_id] = half.tenant
-        self._queue(Entry(half.tenant, half, len(half.body), None), asyncio.get_running_loop())
+        size_bytes = len(half.body)
+        promised_bytes = self._space.reserve(size_bytes, self._queued_bytes, self._committer.written_bytes)
+        self._open[half.event_id] = half.tenant, promised_bytes
+        self._queued_bytes += size_bytes
+        self._sealer.put(half.tenant, half, size_bytes, asyncio.get_running_loop())
 
     def commit(self, half: ResponseHalf, done: Done) -> None:
         """Hand the response half over; ``done`` is called on this loop once the whole exchange is durable, or may not be.
@@ -95,11 +98,12 @@ class Journal:
         Raises:
             JournalFailed: nothing more can be promised; ``done`` is not called.
         """
-        tenant = self._tenants.pop(half.event_id)
-        self._space.release(half.event_id)
+        tenant, promised_bytes = self._open.pop(half.event_id)
+        self._space.release(promised_bytes)
         self._committer.check()
-        loop = asyncio.get_running_loop()
-        self._queue(Entry(tenant, half, len(half.body) + len(half.record), Waiter(loop, done)), loop)
+        size_bytes = len(half.body) + len(half.record)
+        self._queued_bytes += size_bytes
+        self._sealer.put(tenant, half, size_bytes, asyncio.get_running_loop(), done, is_last=not self._open)
 
     async def finish(self, half: ResponseHalf) -> None:
         """As ``commit``; returns once the whole exchange is durable.
@@ -125,7 +129,3 @@ class Journal:
         self._sealer.close()
         self._committer.stop()
         self._thread.join()
-
-    def _queue(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        self._queued_bytes += entry.size_bytes
-        self._sealer.put(entry, loop)

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from dataproxy.capture.errors import KeyUnusable, SegmentDamaged
 from dataproxy.capture.layout import MAGIC, SegmentFiles
-from dataproxy.capture.records import Half, decode_half
+from dataproxy.capture.records import Half, decode_halves
 from dataproxy.capture.sealing import unseal
 from dataproxy.capture.segment import FRAME, HEAD, NONCE_BYTES, associated_data, checksum
 
@@ -23,7 +23,8 @@ _NOTHING = bytes(FRAME.size)
 
 @dataclass(slots=True, frozen=True)
 class Located:
-    """A half and where its frame stands: bytes [start, end) of the segment."""
+    """A half, and where the frame that holds it begins; reading may go on at ``end``: behind the frame for the last half in it, at
+    its beginning for the others."""
 
     half: Half
     tenant: str
@@ -65,8 +66,11 @@ class SegmentReader:
                 if len(payload) < length:
                     return
                 end = position + FRAME.size + length
-                tenant, half = self._open(payload, crc, position)
-                yield Located(half, tenant, position, end)
+                tenant, halves = self._open(payload, crc, position)
+                for half in halves[:-1]:
+                    yield Located(half, tenant, position, position)
+                for half in halves[-1:]:
+                    yield Located(half, tenant, position, end)
                 position = end
 
     def tears_inside(self, offset: int) -> bool:
@@ -93,7 +97,7 @@ class SegmentReader:
             return False
         return True
 
-    def _open(self, payload: bytes, crc: int, position: int) -> tuple[str, Half]:
+    def _open(self, payload: bytes, crc: int, position: int) -> tuple[str, list[Half]]:
         where = f"segment {self.files.name} at byte {position}"
         if len(payload) < HEAD.size:
             raise SegmentDamaged(f"{where}: too short")
@@ -105,6 +109,6 @@ class SegmentReader:
             raise SegmentDamaged(f"{where}: checksum differs")
         try:
             plaintext = self._cipher.decrypt(payload[nonce_at:sealed_at], sealed, associated_data(self._name, index, tenant))
-            return tenant.decode(), decode_half(plaintext)
+            return tenant.decode(), decode_halves(plaintext)
         except (InvalidTag, ValueError) as error:
             raise SegmentDamaged(f"{where}: the seal does not open, or holds no record of ours") from error

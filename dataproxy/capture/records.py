@@ -57,18 +57,19 @@ class ResponseHalf(msgspec.Struct, frozen=True, tag="response"):
 Half = RequestHalf | ResponseHalf
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Half] = msgspec.msgpack.Decoder(Half)
+_decoder: msgspec.msgpack.Decoder[Half | list[Half]] = msgspec.msgpack.Decoder(Half | list[Half])
 
 
-def encode_half(half: Half) -> bytes:
-    """msgpack of either half."""
-    return _encoder.encode(half)
+def encode_halves(halves: list[Half]) -> bytes:
+    """msgpack of what one seal holds."""
+    return _encoder.encode(halves)
 
 
-def decode_half(data: bytes) -> Half:
-    """The half in ``data``.
+def decode_halves(data: bytes) -> list[Half]:
+    """The halves in ``data``: a list of them, or one alone.
 
     Raises:
         msgspec.DecodeError: ``data`` is of another writer's making.
     """
-    return _decoder.decode(data)
+    found = _decoder.decode(data)
+    return found if isinstance(found, list) else [found]

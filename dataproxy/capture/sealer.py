@@ -1,33 +1,25 @@
-"""The loop's side of the commit: seals halves into the open segment and hands them to the committer once a round of the loop.
+"""The loop's side of the commit: gathers halves, seals them into the open segment and hands them to the committer, batch by batch.
 
-Halves that somebody waits for are handed over when the loop has done its round, or a moment later while it is busy; others may wait
-for their company, far shorter than a model takes. Sealing in the thread would be no cheaper, and both would fight for the
-interpreter.
+A sync, a seal and the changes of thread cost as much for one call as for many, so one batch that somebody waits for is on its way
+at a time, and what comes meanwhile goes together. While calls come in company, a batch waits until every open exchange is in it, or
+a moment; a lone call waits for nobody. Halves that nobody waits for ride along, or are written a little later, far sooner than a
+model answers. Sealing in the thread would be no cheaper, and both would fight for the interpreter.
 """
 
 import asyncio
 import threading
 import time
 
-import msgspec
-
-from dataproxy.capture.committer import Batch, Closing, Committer, Opening, Waiter
-from dataproxy.capture.records import Half, encode_half
+from dataproxy.capture.committer import Batch, Closing, Committer, Done, Opening
+from dataproxy.capture.records import Half, encode_halves
 from dataproxy.capture.segment import Segment
 
 _BEHIND_S = 0.02
 """How long a half that nobody waits for may stay in memory."""
 _COMPANY_S = 0.001
-"""How long a busy sealer waits for more: a sync costs as much CPU as sealing many records."""
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One half on its way to the disk."""
-
-    tenant: str
-    half: Half
-    size_bytes: int
-    waiter: Waiter | None
+"""How long halves that somebody waits for wait for others, where several came together of late."""
+_MAX_BYTES = 1 << 20
+"""A batch that holds as much goes at once: what is sealed in one piece holds the loop."""
 
 
 class Sealer:
@@ -39,54 +31,94 @@ class Sealer:
         self._max_age_s = max_age_s
         self._segment = committer.first
         self._number = 0
-        self._rolling = self._busy = False
+        self._rolling = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._halves: dict[str, list[Half]] = {}
+        self._dones: list[Done] = []
+        self._size_bytes = 0
         self._soon = self._later = False
-        self._pending: list[Entry] = []
+        self._company: asyncio.TimerHandle | None = None
+        self._num_syncing = 0
+        """Batches that somebody waits for, on their way to the disk."""
+        self._is_busy = False
+        """Whether several waited for the last one."""
         self._lock = threading.Lock()
         """``close`` comes from another thread than the loop's."""
 
-    def put(self, entry: Entry, loop: asyncio.AbstractEventLoop) -> None:
-        """Take a half, in order."""
-        self._pending.append(entry)
-        if entry.waiter is not None:
-            if not self._soon:
-                self._soon = True
-                if self._busy:
-                    loop.call_later(_COMPANY_S, self._flush_soon, loop)
-                else:
-                    loop.call_soon(self._flush_soon, loop)
-        elif not (self._soon or self._later):
+    def put(
+        self,
+        tenant: str,
+        half: Half,
+        size_bytes: int,
+        loop: asyncio.AbstractEventLoop,
+        done: Done | None = None,
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """Take a half of ``tenant``, in order. ``done`` waits for it; ``is_last`` says that no other exchange is open."""
+        self._loop = loop
+        halves = self._halves.get(tenant)
+        if halves is None:
+            self._halves[tenant] = [half]
+        else:
+            halves.append(half)
+        self._size_bytes += size_bytes
+        if done is not None:
+            self._dones.append(done)
+            if not (self._soon or self._num_syncing):
+                self._schedule(loop, now=is_last or not self._is_busy)
+        elif not self._later:
             self._later = True
-            loop.call_later(_BEHIND_S, self._flush_later, loop)
+            loop.call_later(_BEHIND_S, self._flush_later)
+        if self._size_bytes > _MAX_BYTES:
+            self._flush()
 
     def close(self) -> None:
         """Hand over what is left."""
         self._flush()
 
-    def _flush_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _schedule(self, loop: asyncio.AbstractEventLoop, *, now: bool) -> None:
+        if now:
+            self._soon = True
+            loop.call_soon(self._flush_soon)
+        elif self._company is None:
+            self._company = loop.call_later(_COMPANY_S, self._flush_soon)
+
+    def _flush_soon(self) -> None:
         self._soon = False
         self._flush()
-        self._roll_if_due(loop)
+        self._roll_if_due()
 
-    def _flush_later(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _flush_later(self) -> None:
         self._later = False
-        self._flush()
-        self._roll_if_due(loop)
+        if not self._dones:  # else they go along soon
+            self._flush()
+        self._roll_if_due()
 
     def _flush(self) -> None:
+        if self._company is not None:
+            self._company.cancel()
+            self._company = None
         with self._lock:
-            pending, self._pending = self._pending, []
-            if not pending:
+            loop, segment, dones, size_bytes = self._loop, self._segment, self._dones, self._size_bytes
+            if loop is None or not self._halves:
                 return
-            segment = self._segment
-            frames = [segment.frame(entry.tenant, encode_half(entry.half)) for entry in pending]
-            waiters = [entry.waiter for entry in pending if entry.waiter is not None]
-            self._busy = len(waiters) > 1
-            self._committer.put(Batch(segment, frames, waiters, sum(entry.size_bytes for entry in pending)))
+            frames = [segment.frame(tenant, encode_halves(halves)) for tenant, halves in self._halves.items()]
+            self._halves, self._dones, self._size_bytes = {}, [], 0
+            if dones:
+                self._is_busy = len(dones) > 1
+                self._num_syncing += 1
+            self._committer.put(Batch(segment, frames, dones, size_bytes, loop, self._durable))
 
-    def _roll_if_due(self, loop: asyncio.AbstractEventLoop) -> None:
-        segment = self._segment
-        if self._rolling or not segment.index:
+    def _durable(self) -> None:
+        """Those who waited for a batch have been told. Most come back soon: who has come meanwhile waits for them."""
+        self._num_syncing -= 1
+        if self._dones and self._loop is not None and not (self._soon or self._num_syncing):
+            self._schedule(self._loop, now=False)
+
+    def _roll_if_due(self) -> None:
+        segment, loop = self._segment, self._loop
+        if self._rolling or not segment.index or loop is None:
             return
         left_s = segment.created + self._max_age_s - time.monotonic()
         if segment.size > self._max_bytes or left_s <= 0:
@@ -95,7 +127,7 @@ class Sealer:
             self._committer.put(Opening(self._number, loop, self._rolled))
         elif not segment.timed:
             segment.timed = True
-            loop.call_later(left_s, self._roll_if_due, loop)
+            loop.call_later(left_s, self._roll_if_due)
 
     def _rolled(self, segment: Segment) -> None:
         """The new segment is there: what comes from now on goes into it."""

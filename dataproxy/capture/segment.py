@@ -10,6 +10,7 @@ import os
 import struct
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -23,6 +24,8 @@ NONCE_BYTES = 12
 
 
 TAG_BYTES = 16
+_MAX_PIECES = 1024
+"""What one system call takes (``IOV_MAX``)."""
 
 
 def associated_data(segment: bytes, index: int, tenant: bytes) -> bytes:
@@ -30,7 +33,7 @@ def associated_data(segment: bytes, index: int, tenant: bytes) -> bytes:
     return b"%b\0%d\0%b" % (segment, index, tenant)
 
 
-def checksum(before: bytes, ciphertext: bytes) -> int:
+def checksum(before: bytes, ciphertext: bytes | bytearray) -> int:
     """The CRC of a frame: ``before`` is what stands between CRC and ciphertext."""
     return zlib.crc32(ciphertext[-TAG_BYTES:], zlib.crc32(before))
 
@@ -65,29 +68,39 @@ class Segment:
         self.files.temporary.rename(self.files.segment)
         fsync_directory(directory)
 
-    def frame(self, tenant: str, plaintext: bytes) -> bytes:
+    def frame(self, tenant: str, plaintext: bytes) -> bytearray:
         """The sealed frame of the next record. Every frame must be written, in order."""
         name, index = tenant.encode(), self.index
         nonce = index.to_bytes(NONCE_BYTES, "little")
-        ciphertext = self._cipher.encrypt(nonce, plaintext, associated_data(self._name, index, name))
         before = HEAD.pack(index, len(name)) + name + nonce
+        start = FRAME.size + len(before)
+        frame = bytearray(start + len(plaintext) + TAG_BYTES)
+        with memoryview(frame) as view:
+            self._cipher.encrypt_into(nonce, plaintext, associated_data(self._name, index, name), view[start:])
+        frame[FRAME.size : start] = before
+        FRAME.pack_into(frame, 0, len(frame) - FRAME.size, checksum(before, frame[-TAG_BYTES:]))
         self.index = index + 1
-        self.size += FRAME.size + len(before) + len(ciphertext)
-        return FRAME.pack(len(before) + len(ciphertext), checksum(before, ciphertext)) + before + ciphertext
+        self.size += len(frame)
+        return frame
 
-    def write(self, frames: list[bytes], *, durably: bool = False) -> None:
+    def write(self, frames: Sequence[bytes | bytearray], *, durably: bool = False) -> None:
         """Append ``frames`` in one piece; ``durably``: return once they, and all before them, are on the disk."""
-        data = b"".join(frames)
+        pieces = frames if len(frames) <= _MAX_PIECES else [b"".join(frames)]
+        size = sum(map(len, pieces))
         in_one = durably and not self.num_unsynced_bytes
-        written = os.pwritev(self._descriptor, [data], 0, os.RWF_DSYNC if in_one else 0)  # appends: the file is open for that
-        while written < len(data):
+        written = os.pwritev(self._descriptor, pieces, 0, os.RWF_DSYNC if in_one else 0)  # appends: the file is open for that
+        if written < size:
             in_one = False
-            written += os.write(self._descriptor, data[written:])
-        self.num_unsynced_bytes += len(data)
+            self._write_rest(b"".join(pieces), written)
+        self.num_unsynced_bytes += size
         if durably and not in_one:
             self.sync()
         elif durably:
             self.num_unsynced_bytes = 0
+
+    def _write_rest(self, data: bytes, written: int) -> None:
+        while written < len(data):
+            written += os.write(self._descriptor, data[written:])
 
     def sync(self) -> None:
         """Return once everything written is on the disk."""

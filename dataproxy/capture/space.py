@@ -16,14 +16,13 @@ class Space:
         self._directory = directory
         self._answer_bytes = answer_bytes
         self._min_free_bytes = min_free_bytes
-        self._reserved: dict[str, int] = {}
         self._total = 0
         self._free = 0
         self._written = 0
         self._measured = float("-inf")
 
-    def reserve(self, event_id: str, body_bytes: int, handed_bytes: int, written_bytes: int) -> None:
-        """Promise room for a request of ``body_bytes`` and its answer.
+    def reserve(self, body_bytes: int, handed_bytes: int, written_bytes: int) -> int:
+        """Promise room for a request of ``body_bytes`` and its answer; what was promised, to be given to ``release``.
 
         ``handed_bytes`` were handed to the journal so far, ``written_bytes`` of them are on the file system: what was written since
         it was last asked, and what waits to be, is not free any more.
@@ -37,12 +36,12 @@ class Space:
             raise JournalFull(
                 f"the journal's disk has {free} bytes free and {self._total} promised; free some, or let the drain go on"
             )
-        self._reserved[event_id] = wanted
         self._total += wanted
+        return wanted
 
-    def release(self, event_id: str) -> None:
+    def release(self, promised_bytes: int) -> None:
         """The exchange is over, stored or not."""
-        self._total -= self._reserved.pop(event_id, 0)
+        self._total -= promised_bytes
 
     def _free_bytes(self, written_bytes: int) -> int:
         now = time.monotonic()

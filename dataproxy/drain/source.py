@@ -142,7 +142,7 @@ class JournalSource:
             for located in progress.reader.read(progress.position):
                 progress.position = located.end
                 found.extend(self._take(progress, located))
-                if len(found) >= limit:
+                if len(found) >= limit and located.end > located.start:  # not between two halves of one frame
                     return
         except SegmentDamaged as error:
             if written:

@@ -7,7 +7,7 @@ import msgspec
 
 from gateway.dialects import openings
 from gateway.dialects.forms import ANTHROPIC, OPENAI, OPENAI_RESPONSES, ErrorForm
-from gateway.dialects.openings import Opening
+from gateway.dialects.openings import Beginnings, Opening
 
 _RECORD = b"event: headrace.record"
 
@@ -25,7 +25,7 @@ class Dialect:
     prefix: str
     held_from: tuple[bytes, ...]
     form: ErrorForm
-    opening: Callable[[dict[str, msgspec.Raw]], Opening]
+    opening: Callable[[dict[str, msgspec.Raw], Beginnings], Opening]
     keeps_answers: bool = False
     """Whether the engine stores answers under their id, so that later calls must reach the same worker."""
     target: bytes = field(init=False)

@@ -1,6 +1,7 @@
 """What a request's head says, but for its length: read once, and again only when a connection's head changes."""
 
 from gateway.dialects import Dialect
+from gateway.dialects.openings import Beginnings
 from gateway.headers import credential_in, forwarded_lines, recorded_headers
 from gateway.keys import Identity, KeyTable
 from gateway.parsing import AgentRequest
@@ -13,7 +14,7 @@ class Facts:
 
     __slots__ = (
         *("credential", "dialect", "encoding", "expects", "forwarded", "framed", "keep_alive", "length", "recorded", "session"),
-        *("url_session", "_generation", "_identity", "_named", "_named_by"),
+        *("url_session", "_beginnings", "_generation", "_identity", "_named", "_named_by"),
     )
 
     def __init__(self, dialect: Dialect, url_session: str, headers: Headers, keep_alive: bool, framed: bool) -> None:
@@ -29,6 +30,7 @@ class Facts:
         self.session = header_session(headers)
         self.forwarded = forwarded_lines(headers)
         self.recorded = recorded_headers(headers)
+        self._beginnings = Beginnings()
         self._generation = -1
         self._identity: Identity | None = None
         self._named_by: tuple[object, ...] = ()
@@ -54,7 +56,7 @@ class Facts:
     def name_session(self, namer: SessionNamer, identity: Identity, request: AgentRequest) -> Session:
         """The session of ``request``: in most conversations that of the one before on this connection."""
         name, source = namer.explicit(self.url_session, self.session, request, self.dialect)
-        opening = (b"", b"") if name else self.dialect.opening(request.fields)
+        opening = (b"", b"") if name else self.dialect.opening(request.fields, self._beginnings)
         named_by = (identity.key_id, name, *opening)
         if self._named is None or named_by != self._named_by:
             self._named_by = named_by

@@ -27,7 +27,7 @@ def agent_lines(head: Head) -> bytes:
 
 def own_lines(call: Call, ticket: Ticket | None) -> bytes:
     """The lines that every answer to ``call`` carries."""
-    lines = b"x-headrace-event: %b\r\nx-headrace-session: %b\r\n" % (call.event_id.encode(), call.session.session_id.encode())
+    lines = f"x-headrace-event: {call.event_id}\r\nx-headrace-session: {call.session.session_id}\r\n".encode()
     if ticket is not None and ticket.meters:
         lines += encode_lines(ticket.headers())
     return lines
@@ -38,8 +38,8 @@ def encode_answer(status: int, lines: bytes, length: int | None, body: bytes, fr
     first = _STATUS_LINES.get(status) or b"HTTP/1.1 %d \r\n" % status
     end = b"connection: close\r\n\r\n" if close else b"\r\n"
     if length is not None:
-        return b"%b%bcontent-length: %d\r\n%b%b" % (first, lines, length, end, body)
-    return b"%b%b%b%b" % (first, lines, b"transfer-encoding: chunked\r\n" if framed else b"", end)
+        return b"".join((first, lines, b"content-length: %d\r\n" % length, end, body))
+    return b"".join((first, lines, b"transfer-encoding: chunked\r\n" if framed else b"", end))
 
 
 def encode_chunk(data: bytes) -> bytes:

@@ -25,6 +25,8 @@ class Head(msgspec.Struct):
     headers: Headers = []
     relayed: bytes | None = None
     """The lines that the agent sees of it, once somebody has encoded them."""
+    is_stream: bool | None = None
+    """Whether the body is server-sent events, once somebody has looked."""
 
     def get(self, name: bytes) -> bytes:
         """The first value of ``name``, or empty."""
@@ -62,12 +64,12 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._receiver: Receiver | None = None
         self._known: KnownHead[Head] | None = None
+        self._head = Head(0)
         self._limits: Limits = NO_LIMITS
         self._started = self._heard = math.inf
         self._reset()
 
     def _reset(self) -> None:
-        self._head = Head(0)
         self._head_complete = self._complete = self._delimited = self._keep_alive = False
         self._paused = False
         self._body: list[bytes] = []
@@ -141,6 +143,8 @@ class Connection(asyncio.Protocol):
         self._heard = self._loop.time()
         if is_first and self._known is not None and self._known_answer(self._known, receiver, data):
             return
+        if is_first:
+            self._head = Head(0)
         had_head = self._head_complete
         try:
             self._parser.feed_data(data)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from gateway.dialects import CHAT as DIALECT
 from gateway.dialects import COMPLETIONS, MESSAGES, RESPONSES
+from gateway.dialects.openings import Beginnings
 from gateway.parsing import parse_request
 from gateway.sessions import SessionNamer, header_session
 from tests.gateway.sse import BODY, CHAT
@@ -57,6 +58,27 @@ def test_an_inferred_session_stays_through_a_conversation_and_differs_between_th
         name(SessionNamer(b"x" * 32)),
     ]
     assert len({one.session_id for one in [name(), *others]}) == 5
+
+
+TURNS = st.lists(
+    st.tuples(st.sampled_from(["system", "developer", "user", "assistant", "tool"]), st.sampled_from(["", "hi", '"}]', "{"])),
+    max_size=4,
+)
+
+
+@given(one=TURNS, other=TURNS, cut=st.integers(0, 4))
+def test_what_is_remembered_of_the_request_before_changes_no_opening(one, other, cut):
+    def fields(turns):
+        return request(messages=[{"content": text, "role": role} for role, text in turns]).fields
+
+    remembering = Beginnings()
+    for turns in (one, one[:cut] + other, other, one):
+        assert DIALECT.opening(fields(turns), remembering) == DIALECT.opening(fields(turns), Beginnings())
+
+
+def test_instructions_that_come_later_do_not_change_a_session():
+    user, later = {"role": "user", "content": "hi"}, {"role": "system", "content": "be brief"}
+    assert name(messages=[user]) == name(messages=[user, later]) != name(messages=[later, user])
 
 
 def test_a_prompt_cache_key_does_not_tie_conversations_together():

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from dataproxy.capture import Journal, JournalFailed, JournalFull, ResponseHalf,
 from dataproxy.capture.errors import KeyUnusable
 from dataproxy.capture.layout import MAGIC, SegmentFiles, is_locked, list_segments, shred
 from dataproxy.capture.reader import Located, SegmentReader
-from dataproxy.capture.records import encode_half
+from dataproxy.capture.records import encode_halves
 from dataproxy.capture.sealing import generate_keypair, seal, unseal
 from dataproxy.capture.segment import Segment
 from tests.dataproxy.capture.halves import request_half, response_half
@@ -39,6 +40,40 @@ async def test_both_halves_come_back_as_they_were(tmp_path: Path) -> None:
     assert [located.half for located in read_all(tmp_path)] == [request, response]
     assert {located.tenant for located in read_all(tmp_path)} == {"akmé"}
     journal.close()
+
+
+async def test_exchanges_of_two_tenants_that_go_together_keep_their_tenants(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    tenants = {f"e{number}": ("acme", "globex")[number % 2] for number in range(6)}
+    for event_id, tenant in tenants.items():
+        journal.begin(request_half(event_id, tenant=tenant))
+    await asyncio.gather(*(journal.finish(response_half(event_id)) for event_id in tenants))
+    journal.close()
+    found = read_all(tmp_path)
+    assert [tenants[located.half.event_id] for located in found] == [located.tenant for located in found]
+    assert sorted(located.half.event_id for located in found) == sorted([*tenants, *tenants])
+
+
+async def test_reading_goes_on_from_the_end_of_any_record(tmp_path: Path) -> None:
+    journal = Journal.open(tmp_path, PUBLIC)
+    for number in range(3):
+        journal.begin(request_half(f"e{number}"))
+    await asyncio.gather(*(journal.finish(response_half(f"e{number}")) for number in range(3)))
+    journal.close()
+    reader = SegmentReader(list_segments(tmp_path)[0], PRIVATE)
+    found = list(reader.read())
+    assert len(found) == 6 and len({located.start for located in found}) < 6  # some share a seal
+    for at, located in enumerate(found):
+        rest = found[at + 1 :] if located.end > located.start else [one for one in found if one.start >= located.start]
+        assert list(reader.read(located.end)) == rest
+
+
+def test_a_half_that_was_sealed_alone_is_read_as_well(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    segment = Segment(tmp_path, PUBLIC, "abcd", 0)
+    segment.write([segment.frame("acme", msgspec.msgpack.encode(response_half("e1")))])
+    segment.close()
+    assert [located.half for located in read_all(tmp_path)] == [response_half("e1")]
 
 
 async def test_reading_resumes_at_an_offset_of_an_open_segment(tmp_path: Path) -> None:
@@ -192,7 +227,7 @@ def written_segment(directory: Path) -> tuple[SegmentFiles, list[ResponseHalf], 
     halves = [response_half(f"e{i}", body=bytes(i * 40)) for i in range(6)]
     ends = []
     for half in halves:
-        segment.write([segment.frame("acme", encode_half(half))])
+        segment.write([segment.frame("acme", encode_halves([half]))])
         ends.append(segment.size)
     segment.close()
     return segment.files, halves, ends

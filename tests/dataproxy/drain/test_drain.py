@@ -241,7 +241,7 @@ async def test_damage_inside_a_closed_segment_is_set_aside_and_reported(proxy: P
     segment.write_bytes(stored)
     with caplog.at_level(logging.ERROR):
         proxy.drain()
-    assert {row.delivery for row in proxy.rows(select(event))} == {"complete", "incomplete"}
+    assert [row.delivery for row in proxy.rows(select(event))] == ["complete"]
     assert (segment.parent / "damaged" / segment.name).exists() and "damaged" in caplog.text
 
 
