@@ -1,4 +1,4 @@
-"""Somebody who has never seen it, with README and docs/console.md at hand, answers the four questions by links and labels named there."""
+"""Somebody who has never seen it answers the four questions by links and labels that README and docs/console.md name."""
 
 from collections.abc import Iterator
 from pathlib import Path
