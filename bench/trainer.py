@@ -67,7 +67,7 @@ def main() -> None:
     chosen = parser.parse_args()
     plan = Plan(11, 16, 3) if chosen.quick else Plan(31, 16, 8)
     with tempfile.TemporaryDirectory() as directory:
-        model = chosen.model or _small(Path(directory))
+        model = chosen.model or small_model(Path(directory))
         ranks = start_ranks()
         result = {"bench": "trainer", **measure(model, chosen.dtype, ranks, plan), **engine_numbers(chosen.engine)}
         stop_ranks()
@@ -195,7 +195,7 @@ def _plain(model: Path, name: str) -> tuple[nn.Module, torch.optim.Optimizer]:
     return plain, torch.optim.AdamW(plain.parameters(), lr=SCHEDULE.learning_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
 
 
-def _small(directory: Path) -> Path:
+def small_model(directory: Path) -> Path:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     config = LlamaConfig(

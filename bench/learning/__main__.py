@@ -1,7 +1,8 @@
 """Learning experiments over several seeds.
 
 ``python -m bench.learning [--seeds 5] [--arms NAME …]`` runs every arm of every seed that ``bench/results/learning.json`` lacks,
-writes the file after each, and ends with one JSON line; ``--report`` only draws ``docs/learning.png`` and prints the table. A run takes ten seconds on a core, a seed's starting model forty. ``nice -n 15`` leaves the machine to others; one thread is used.
+writes the file after each, and ends with one JSON line; ``--report`` only draws ``docs/learning.png`` and prints the table. A run
+takes ten seconds on a core, a seed's starting model forty. ``nice -n 15`` leaves the machine to others; one thread is used.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """What is learned: a ticket holds two codes of each of four kinds among words, and the answer is the two codes of the first kind.
 
 The model starts as one that knows the form (it answers with two codes of one kind) and seldom the right kind (one answer in ten
-that it imitates): as an instruction-tuned model before it is rewarded. Owns the ticket, the checker and that start; not owned: learning
-from rewards (``loop``).
+that it imitates): as an instruction-tuned model before it is rewarded. Owns the ticket, the checker and that start; not owned:
+learning from rewards (``loop``).
 """
 
 from dataclasses import dataclass

@@ -77,8 +77,8 @@ def _compute(state_file: Path) -> Iterator[str]:
         f"({state['reason']}); the trainer {state['trainer']}"
     )
     yield (
-        f"             {state['arrivals_per_s']:g} requests/s, {state['in_flight']} in flight, {state['backlog']:.1f} batches ready; "
-        f"training had {state['trained_share']:.0%} of the last seconds"
+        f"             {state['arrivals_per_s']:g} requests/s, {state['in_flight']} in flight, "
+        f"{state['backlog']:.1f} batches ready; training had {state['trained_share']:.0%} of the last seconds"
     )
 
 

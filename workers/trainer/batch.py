@@ -14,8 +14,8 @@ import numpy as np
 
 from atdp.samples import Lease, TrainSample
 from workers.trainer.comparison import apply, compare, contender
-from workers.trainer.credit import PerTurn, returns
-from workers.trainer.rows import Row, build_rows, credited_masks
+from workers.trainer.credit import PerTurn, immediate, returns
+from workers.trainer.rows import Episode, Row, build_rows, credited_masks
 from workers.trainer.selection import Head, select
 from workers.trainer.settings import Settings
 from workers.trainer.version_directory import TrainerState
@@ -23,11 +23,13 @@ from workers.trainer.version_directory import TrainerState
 
 @dataclass(slots=True, frozen=True)
 class Batch:
-    """`advantages[i]` are those of `samples[i]`, by turn; `skipped` maps the lease's other trajectories to the reason; `left_out`
-    counts those and what the data proxy left out; `state` is the trainer's after training on it."""
+    """`advantages[i]` are those of `samples[i]`, by turn, and for an agent with `gae` `episodes[i]` is what a value head makes its
+    own of; `skipped` maps the lease's other trajectories to the reason; `left_out` counts those and what the data proxy left out;
+    `state` is the trainer's after training on it."""
 
     samples: list[TrainSample]
     advantages: list[PerTurn]
+    episodes: list[Episode | None]
     skipped: dict[str, str]
     left_out: dict[str, int]
     staleness: float
@@ -70,12 +72,18 @@ def make_batch(lease: Lease, head: Head, state: TrainerState, settings: Settings
     return Batch(
         samples=samples,
         advantages=[apply(comparison, found) for comparison, found in zip(comparisons, values, strict=True)],
+        episodes=[_episode(sample, settings) for sample in samples],
         skipped=skipped,
         left_out=dict(Counter(lease.skipped) + Counter(skipped.values())),
         staleness=selection.staleness,
         state=TrainerState(state.steps + 1, state.updates + min(settings.updates_per_batch, len(samples)), baselines),
         head=head,
     )
+
+
+def _episode(sample: TrainSample, settings: Settings) -> Episode | None:
+    learning = settings.learning_of(sample.tenant, sample.agent)
+    return Episode(*immediate(sample, learning.credit), learning.discount) if learning.advantage == "gae" else None
 
 
 def _altered(samples: list[TrainSample]) -> float:
@@ -93,4 +101,5 @@ def split(batch: Batch, num_updates: int, seed: int) -> Iterator[list[Row]]:
         random.Random(f"{seed}/{batch.state.steps}").shuffle(order)
     for update in range(min(num_updates, len(order))):
         mine = order[update::num_updates]
-        yield build_rows([batch.samples[i] for i in mine], [batch.advantages[i] for i in mine], batch.head.index)
+        samples, advantages = [batch.samples[i] for i in mine], [batch.advantages[i] for i in mine]
+        yield build_rows(samples, advantages, batch.head.index, [batch.episodes[i] for i in mine])

@@ -4,6 +4,7 @@
     rloo         r − mean of the others of the group (arXiv 2402.14740)
     reinforce++  (r − mean of the batch) / its standard deviation (arXiv 2501.03262)
     baseline     r − running baseline of the agent, over a running scale (`advantage`)
+    gae          by token, from a value head (`critic`); the running baseline until that has learned something
 
 A mean that includes r is the mean of the others drawn towards r: r − mean = (G − 1)/G · (r − mean of the others). So each estimator
 is a baseline without the reward it is subtracted from, and a scale. A group is what one agent sampled from one prompt, token for
@@ -22,7 +23,7 @@ from atdp.samples import TrainSample
 from workers.trainer.advantage import AgentBaseline, Baselines, centre
 from workers.trainer.credit import PerTurn, score
 
-Estimator = Literal["baseline", "group", "rloo", "reinforce++"]
+Estimator = Literal["baseline", "group", "rloo", "reinforce++", "gae"]
 GroupKey = tuple[str, str, bytes]
 
 
@@ -61,7 +62,7 @@ def compare(
     """A comparison for each contender, and the running baselines after the batch."""
     result, after = _running(contenders, baselines, decay, scale_floor)
     for place, one in enumerate(contenders):
-        if one.estimator != "baseline":
+        if one.estimator not in ("baseline", "gae"):
             others = [other.score for other in contenders if other is not one and _comparable(one, other)]
             if others:
                 result[place] = _against(one, others, scale_floor)

@@ -156,6 +156,7 @@ class Coordinator:
         adapter: Adapter | None,
         metrics: dict[str, float],
         keeper: LeaseKeeper,
+        critic: Mapping[str, Tensor] | None = None,
     ) -> SwapResult | None:
         """Write the version, make it serve, ack the lease; gives how it was swapped in, None where the step came to nothing.
 
@@ -176,7 +177,7 @@ class Coordinator:
             config=provenance.config_digest(self._settings),
         )
         faults.point("trainer.before_publish")
-        directory = write_version(self._paths.versions, manifest, weights, self._paths.versions / BASE_VERSION, adapter)
+        directory = write_version(self._paths.versions, manifest, weights, self._paths.versions / BASE_VERSION, adapter, critic)
         self._evaluate(directory, batch.state.steps)
         faults.point("trainer.after_publish")
         try:

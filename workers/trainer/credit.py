@@ -70,6 +70,20 @@ def returns(sample: TrainSample, rule: CreditRule, discount: float) -> PerTurn:
     return PerTurn(None, found)
 
 
+def immediate(sample: TrainSample, rule: CreditRule) -> tuple[dict[TurnKey, float], float]:
+    """What each turn earned when it was taken, and what came at the end: the rewards that GAE spreads by itself.
+
+    `trajectory` and `terminal`: everything at the end; `turns`: each its own; `both`: its own, and the rest at the end.
+    """
+    if rule in ("trajectory", "terminal"):
+        return {}, sample.reward
+    places = _places(sample)
+    own = _own_rewards(sample, places)
+    late = effective_reward(reward for reward in sample.rewards if reward.target_id not in own)
+    found = {key_of(turn): math.fsum(own[name] for name in own.keys() & set(_targets(turn))) for _, turn in places}
+    return found, (late or 0.0) if rule == "both" else 0.0
+
+
 def score(values: PerTurn) -> float:
     """What a trajectory counts for in the baselines of others: the mean over its turns."""
     numbers = values.values()

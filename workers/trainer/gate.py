@@ -48,8 +48,8 @@ class _EngineLoad(msgspec.Struct, frozen=True):
 class Gate:
     """Context manager around a trainer's life: looks at `urls` every `look_s`. `pass_` is called before each microbatch.
 
-    `backlog` gives the batches that are ready; it is asked now and then, on the looking thread. `waited_s` are the seconds waited in
-    all; once `stop` is set nothing waits.
+    `backlog` gives the batches that are ready; it is asked now and then, on the looking thread. `waited_s` are the seconds waited
+    in all; once `stop` is set nothing waits.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from workers.trainer.adapter import Adapter, AdapterRecord, read_adapter
 from workers.trainer.checkpoint import checkpoints, load_checkpoint, save_checkpoint
+from workers.trainer.critic import Critic, read_critic
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.policy import Policy
 from workers.trainer.ranks import Ranks
@@ -45,6 +46,7 @@ class Learner:
         if shape is not None:
             self.policy.begin_adapter(settings.seed)
         self.reference = Policy(base, ranks, settings.compute_dtype) if settings.kl_coef > 0 else None
+        self.critic = self._new_critic() if settings.uses_gae() else None
         self.optimizer = make_optimizer(self.policy, settings.learning_rate, settings.weight_decay)
         self.version = BASE_VERSION
         self.adapter_base = BASE_VERSION
@@ -59,15 +61,21 @@ class Learner:
         shape = self.policy.adapter
         return None if shape is None else Adapter(AdapterRecord(self.adapter_base, shape), self.policy.gather_adapter())
 
+    def _new_critic(self) -> Critic:
+        asked, size = self._settings.value_head, int(self.policy.model.config.hidden_size)  # type: ignore[union-attr, arg-type]
+        return Critic(size, self._ranks, asked.learning_rate, asked.gae_lambda, asked.passes)
+
     def restore(self, version: str) -> None:
         """Hold `version`. Collective.
 
         With its own checkpoint: masters and optimizer exactly as they were. Without: masters from its published weights, the
         optimizer from the nearest ancestor's checkpoint, else empty, and then warm-up begins anew. An adapter comes with the
-        version that it is added to; where the version has none of this shape, a new one begins on its weights.
+        version that it is added to, a critic with the version itself; where the version has none of this shape, a new one begins.
         Raises: VersionUnavailable.
         """
         manifest = verify(self._versions / version)
+        if self.critic is not None:
+            self.critic.load(read_critic(self._versions / version))
         saved = checkpoints(self._checkpoints)
         goes_on = self._load(manifest)
         if version in saved and goes_on:

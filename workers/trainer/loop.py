@@ -6,7 +6,7 @@ Every rank runs it; the first one, with the coordinator, decides and speaks. Pla
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import msgspec
 
@@ -73,6 +73,10 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
                 microbatches(rows, ranks, settings.microbatch_tokens)
                 for rows in split(batch, settings.updates_per_batch, settings.seed)
             ]
+            before = gate.pass_ if gate else lambda: None
+            told = None
+            if learner.critic:
+                minibatches, told = learner.critic.judge(learner.policy, minibatches, settings.scale_floor, before)
             schedule = Schedule(settings.learning_rate, settings.warmup_updates, settings.max_grad_norm)
             statistics, grad_norm = train(
                 learner.policy,
@@ -83,7 +87,7 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
                 learner.state.updates,
                 ranks,
                 learner.reference,
-                gate.pass_ if gate else lambda: None,
+                before,
             )
         waited_s = gate.waited_s - waited_before if gate else 0.0
         if gate:
@@ -91,10 +95,12 @@ def take_step(trainer: Trainer, lease: Lease) -> None:
         total = merge(ranks.gather(statistics))
         with phases.phase("gather"):
             weights, adapter = learner.policy.gather(settings.publish_dtype), learner.adapter()
+            critic = learner.critic.tensors() if learner.critic else None
         numbers = {**batch.summary(), **summary(total), "grad_norm": grad_norm, "waited_s": waited_s, **phases.seconds()}
+        numbers |= asdict(told) if told else {}
         if coordinator and record and keeper:
             with phases.phase("publish"):
-                swap = coordinator.publish(record, batch, weights, adapter, numbers, keeper)
+                swap = coordinator.publish(record, batch, weights, adapter, numbers, keeper, critic)
 
     outcome = ranks.share(msgspec.msgpack.encode(record.version if record and swap else None) if coordinator else None)
     version = msgspec.msgpack.decode(outcome, type=str | None)

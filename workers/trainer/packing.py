@@ -40,7 +40,8 @@ class Microbatch:
 
     `token_ids` [1, T], `positions` [1, T] int64; `predictors` [P] nodes whose logits are needed, `temperatures` [P];
     then one entry per trained token: `predictor` [M] index into P, `targets` [M] token ids, `behaviour` [M] logprobs,
-    `advantages` [M], `weights` [M], `comparable` [M] bool.
+    `advantages` [M], `weights` [M], `comparable` [M] bool; where a row of it is for GAE, its `transitions`: rewards [M],
+    decay [M], and [M] bool which tokens they are of.
     """
 
     tree: Tree
@@ -54,11 +55,15 @@ class Microbatch:
     advantages: Tensor
     weights: Tensor
     comparable: Tensor
+    transitions: tuple[Tensor, Tensor, Tensor] | None = None
 
     def to(self, device: torch.device) -> Microbatch:
         """The same on `device`."""
-        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name != "tree"}
+        moved = {f.name: getattr(self, f.name).to(device) for f in fields(self) if f.name not in ("tree", "transitions")}
         tree = Tree(*(getattr(self.tree, f.name).to(device) for f in fields(Tree)))
+        if self.transitions is not None:
+            rewards, decay, asked = self.transitions
+            moved["transitions"] = (rewards.to(device), decay.to(device), asked.to(device))
         return Microbatch(tree=tree, **moved)
 
 
@@ -119,7 +124,20 @@ def pack(rows: Sequence[Row]) -> Microbatch:
         advantages=per_token("advantages").float(),
         weights=per_token("weight").float(),
         comparable=per_token("comparable"),
+        transitions=_transitions(rows, trained),
     )
+
+
+def _transitions(rows: Sequence[Row], trained: Sequence[Ints]) -> tuple[Tensor, Tensor, Tensor] | None:
+    if all(row.transitions is None for row in rows):
+        return None
+    parts = []
+    for row, at in zip(rows, trained, strict=True):
+        told, nothing = row.transitions, np.zeros(len(at), np.float32)
+        rewards, decay = (nothing, nothing) if told is None else (told.rewards[at], told.decay[at])
+        parts.append((rewards, decay, np.full(len(at), told is not None)))
+    columns = [torch.from_numpy(np.concatenate(column)) for column in zip(*parts, strict=True)]
+    return columns[0], columns[1], columns[2]
 
 
 def _shared(left: Row, right: Row) -> int:

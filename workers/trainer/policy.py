@@ -7,7 +7,7 @@ versions (`version_directory`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, cast
 
@@ -80,6 +80,19 @@ class Policy:
     def logprobs(self, batch: Microbatch) -> tuple[Tensor, Tensor]:
         """Logprobs [M] of the trained tokens, and the entropy [P] where they were sampled (no gradient)."""
         return tree_logprobs(self.model, batch)
+
+    @torch.no_grad()
+    def hidden(self, batches: Sequence[Microbatch], before: Callable[[], None] = lambda: None) -> list[Tensor]:
+        """Of each microbatch: the last hidden states [P, H] float32 where tokens were sampled, under the weights of now."""
+        seen: list[Tensor] = []
+        head = cast(nn.Module, self.model.lm_head)
+        hook = head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0].float().clone()))
+        for batch in batches:
+            before()
+            self.logprobs(batch)
+        hook.remove()
+        self.release()
+        return seen
 
     def synchronise_gradients(self, last: bool) -> None:
         """Say whether the next backward is the last of its step: only then are gradients reduced and weights let go."""

@@ -32,6 +32,8 @@ MEANING: Final[Mapping[str, str]] = {
     "logprob_diff_median": "Median |engine - trainer| logprob on the same weights; must stay near rounding.",
     "logprob_diff_p99": "The 99th percentile of the same.",
     "grad_norm": "Norm of the gradient before clipping.",
+    "value_error": "Root mean square of what the value head was wrong by, in units of reward.",
+    "value_explained": "Share of the variance of returns that the value head explained; below 0: worse than their mean.",
     "waited_s": "Seconds of the step that training left the cores to serving.",
     "paused_s": "Seconds that an engine held its requests while the version was swapped in; the longest of all engines.",
     "num_aborted": "Requests that ended by the swap; must be 0.",

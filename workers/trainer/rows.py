@@ -6,8 +6,8 @@ samples enter a batch (`selection`), how rows share compute (`packing`). Place i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,24 @@ from atdp.samples import TokenSequence, TrainSample
 from workers.trainer.credit import PerTurn, key_of
 
 Bools = NDArray[np.bool_]
+
+
+@dataclass(slots=True, frozen=True)
+class Episode:
+    """What GAE needs to know of a trajectory: rewards by turn (event, choice), what came at the `end`, the `discount` per turn."""
+
+    by_turn: Mapping[tuple[str, int], float]
+    end: float
+    discount: float
+
+
+@dataclass(slots=True, frozen=True)
+class Transitions:
+    """By token of a row [L], 0 where it is not trained: `rewards` at the last token of what earned them, `decay` γ to the next
+    trained token, 0 at the last."""
+
+    rewards: NDArray[np.float32]
+    decay: NDArray[np.float32]
 
 
 @dataclass(slots=True, frozen=True)
@@ -37,6 +55,7 @@ class Row:
     weight: float
     advantages: NDArray[np.float32]
     temperature: float
+    transitions: Transitions | None = None
 
 
 def trained_mask(sequence: TokenSequence) -> Bools:
@@ -72,19 +91,25 @@ def credited_masks(sample: TrainSample, values: PerTurn) -> list[Bools]:
     return masks
 
 
-def build_rows(samples: Sequence[TrainSample], advantages: Sequence[PerTurn], head_index: int) -> list[Row]:
+def build_rows(
+    samples: Sequence[TrainSample],
+    advantages: Sequence[PerTurn],
+    head_index: int,
+    episodes: Sequence[Episode | None] | None = None,
+) -> list[Row]:
     """The rows of a batch; each of the N trajectories weighs 1/N in all, spread evenly over its unique trained tokens.
 
     `head_index` is the policy version whose weights the trainer holds. Samples without a trained token must be left
-    out before.
+    out before. `episodes` are those of the samples whose advantages GAE will give.
     """
     rows: list[Row] = []
-    for sample, advantage in zip(samples, advantages, strict=True):
+    for sample, advantage, episode in zip(samples, advantages, episodes or [None] * len(samples), strict=True):
         masks = credited_masks(sample, advantage)
         weight = 1.0 / (sum(int(mask.sum()) for mask in masks) * len(samples))
         for sequence, mask in zip(sample.sequences, masks, strict=True):
             if mask.any():
-                rows.append(_row(sequence, mask, weight, advantage, sample.temperature, head_index))
+                row = _row(sequence, mask, weight, advantage, sample.temperature, head_index)
+                rows.append(row if episode is None else replace(row, transitions=transitions(sequence, row.trained, episode)))
     return rows
 
 
@@ -103,3 +128,21 @@ def _row(sequence: TokenSequence, mask: Bools, weight: float, advantage: PerTurn
         advantages=advantages[:end],
         temperature=temperature,
     )
+
+
+def transitions(sequence: TokenSequence, trained: Bools, episode: Episode) -> Transitions:
+    """Where the rewards of an episode arrive along a row whose trained tokens are `trained` [L].
+
+    A turn's reward arrives at its last trained token, or the last one before it; what came at the end at the row's last.
+    """
+    places = np.flatnonzero(trained)
+    rewards, decay = np.zeros(len(trained), np.float32), np.zeros(len(trained), np.float32)
+    turns = sorted(sequence.turns, key=lambda turn: turn.start)
+    for turn in turns:
+        earlier = places[places < turn.end]
+        if len(earlier):
+            rewards[earlier[-1]] += episode.by_turn.get(key_of(turn), 0.0)
+    rewards[places[-1]] += episode.end
+    number = np.searchsorted([turn.start for turn in turns], places, side="right")
+    decay[places[:-1]] = episode.discount ** np.diff(number).astype(np.float64)
+    return Transitions(rewards, decay)

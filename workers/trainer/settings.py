@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from workers.inference.client import Way
 from workers.trainer.adapter import AdapterShape
 from workers.trainer.compute import Compute
-from workers.trainer.learning import Learning
+from workers.trainer.learning import Learning, ValueHead
 from workers.trainer.objective import BehaviourWeight, Objective
 
 
@@ -85,6 +85,8 @@ class Settings(BaseSettings):
     """How agents are learned from (`advantage`, `credit`, `discount`), as JSON; for those without an entry in `agents`."""
     agents: dict[str, Learning] = {}
     """The same by agent, as JSON: `{"triage": {"advantage": "group"}, "acme/coder": {"credit": "both", "discount": 0.9}}`."""
+    value_head: ValueHead = ValueHead()
+    """The value head of agents whose `advantage` is `gae` (`gae_lambda`, `learning_rate`, `passes`), as JSON."""
     baseline_decay: float = Field(0.7, ge=0, lt=1)
     """What the running baseline keeps of earlier batches' weight at each batch."""
     scale_floor: float = Field(0.05, gt=0)
@@ -137,6 +139,10 @@ class Settings(BaseSettings):
     def learning_of(self, tenant: str, agent: str) -> Learning:
         """How the agent is learned from: its entry under its tenant, else under its name alone, else the common one."""
         return self.agents.get(f"{tenant}/{agent}") or self.agents.get(agent) or self.learning
+
+    def uses_gae(self) -> bool:
+        """Whether any agent's advantages come from a value head."""
+        return any(learning.advantage == "gae" for learning in (self.learning, *self.agents.values()))
 
     def api_key(self) -> str:
         """The key for the data proxy. Raises: FileNotFoundError before `headrace up` has made it."""

@@ -34,6 +34,7 @@ WEIGHTS: Final = "model.safetensors"
 MANIFEST: Final = "manifest.json"
 SCORES: Final = "evaluation.json"
 READY: Final = "READY"
+CRITIC: Final = "critic.safetensors"
 
 _ASSETS: Final = ("*.json", "*.jinja", "*.model", "*.txt")
 
@@ -72,12 +73,17 @@ class VersionManifest(msgspec.Struct, frozen=True):
 
 
 def write_version(
-    root: Path, manifest: VersionManifest, weights: Mapping[str, Tensor], assets: Path, adapter: Adapter | None = None
+    root: Path,
+    manifest: VersionManifest,
+    weights: Mapping[str, Tensor],
+    assets: Path,
+    adapter: Adapter | None = None,
+    critic: Mapping[str, Tensor] | None = None,
 ) -> Path:
     """Write a version that is not there yet; gives its directory. `assets` is a directory with config and tokenizer.
 
     What a crash left half written is replaced. `manifest.digests` is filled in here, and its record of the `adapter`, which is
-    saved beside the weights that it was merged into.
+    saved beside the weights that it was merged into. A `critic` is saved beside them too; engines know nothing of it.
     Raises: VersionUnavailable where a complete version of that name exists.
     """
     from safetensors.torch import save_file
@@ -88,6 +94,9 @@ def write_version(
     if adapter is not None:
         write_adapter(directory, adapter)
         manifest = msgspec.structs.replace(manifest, adapter=adapter.record)
+    if critic is not None:
+        save_file(dict(critic), directory / CRITIC)
+        sync(directory / CRITIC)
     return _finish(directory, manifest, assets)
 
 

@@ -74,3 +74,16 @@ def group_advantages(rewards: Sequence[float], estimator: str, floor: float) -> 
         return [reward - float(np.mean(without(rewards, place))) for place, reward in enumerate(rewards)]
     deviation = max(float(np.std(rewards)), floor)
     return [(reward - float(np.mean(rewards))) / deviation for reward in rewards]
+
+
+def gae_advantages(rewards: Sequence[float], values: Sequence[float], decay: Sequence[float], lam: float) -> list[float]:
+    """GAE (arXiv 1506.02438, equation 16) as the sum it is: A_t = Σ_l λ^l (Π γ) δ_{t+l}, until nothing follows."""
+    result = []
+    for start in range(len(rewards)):
+        total, kept = 0.0, 1.0
+        for place in range(start, len(rewards)):
+            following = values[place + 1] if decay[place] else 0.0
+            total += kept * (rewards[place] + decay[place] * following - values[place])
+            kept *= lam * decay[place]
+        result.append(total)
+    return result

@@ -1,4 +1,4 @@
-"""A real trainer process with what is off by default: an adapter, an evaluation, TensorBoard, per-agent rules, a dry run."""
+"""A real trainer process with what is off by default: an adapter, an evaluation, TensorBoard, per-agent rules, a value head, a dry run."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.workers.trainer.world import run_world
+from workers.trainer.critic import read_critic
 from workers.trainer.version_directory import read_manifest, read_scores
 
 pytestmark = pytest.mark.slow
@@ -16,7 +17,7 @@ def test_an_adapter_is_trained_scored_and_told_of(tmp_path: Path, micro: Path) -
         world.earn(8)
         done = world.train(
             lora_rank=4, lora_targets='["q_proj"]', evaluate="tests.workers.trainer.scoring:count_tensors", tensorboard=True,
-            agents='{"triage": {"advantage": "reinforce++", "credit": "both", "discount": 0.9}}', kl_coef=0.01, max_steps=2,
+            agents='{"triage": {"advantage": "gae", "credit": "both", "discount": 0.9}}', kl_coef=0.01, max_steps=2,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         with world.client() as client:
@@ -29,6 +30,7 @@ def test_an_adapter_is_trained_scored_and_told_of(tmp_path: Path, micro: Path) -
         assert [line["eval_half"] for line in lines] == [0.5, 0.5] and lines[0]["kl_reference"] == 0.0 < lines[1]["kl_reference"]
         assert "headrace_trainer_steps_total 2" in world.paths.prometheus.read_text()
         assert all(line["paused_s"] > 0 and line["num_aborted"] == 0 for line in lines)
+        assert all(line["value_error"] > 0 for line in lines) and read_critic(directory)["num_updates"].item() == 8
         world.earn(3, "v000002")
         would = world.dry_run()
         assert would.returncode == 0, would.stderr[-3000:]

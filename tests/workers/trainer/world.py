@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +92,7 @@ class World:
             "data_dir": self.paths.data_dir, "config_dir": self.proxy.data_dir.parent / "config", "model_path": self.model,
             "engine_urls": f'["{self.engine_url}"]', "batch_trajectories": 4, "poll_s": 0.05, "checkpoint_every": 1, "max_steps": 1,
             "compute_dtype": "float32", "publish_dtype": "float32", "learning_rate": 0.01, "lease_ttl_s": 30, "train_layers": 0,
+            "compute": '{"nice": 0}',
         }  # fmt: skip
         ours = {f"HEADRACE_TRAINER_{name.upper()}": str(value) for name, value in (values | settings).items()}
         return os.environ | ours | {"HEADRACE_FAULTS": str(self.faults), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
@@ -136,14 +137,32 @@ def run_world(directory: Path, model: Path) -> Iterator[World]:
 @contextmanager
 def serve_engine(world: World) -> Iterator[None]:
     """The fake engine in a thread with a loop of its own."""
+    with served(world.engine) as world.engine_url:
+        yield
+
+
+@contextmanager
+def served(engine: FakeEngine) -> Iterator[str]:
+    """The URL of a fake engine that serves in a thread with a loop of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
-    world.engine_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server = uvicorn.Server(uvicorn.Config(world.engine.app(), log_config=None, access_log=False, lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(engine.app(), log_config=None, access_log=False, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    yield
+    yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     server.should_exit = True
     thread.join()
+
+
+@contextmanager
+def served_engines(model: Path, num: int) -> Iterator[dict[str, FakeEngine]]:
+    """So many fake engines with the weights of `model`, by URL."""
+    with ExitStack() as stack:
+        engines = {}
+        for _ in range(num):
+            engine = FakeEngine()
+            engine.model.weights.tensors = load_file(model / "model.safetensors")
+            engines[stack.enter_context(served(engine))] = engine
+        yield engines
 
 
 def trained_by(world: World, names: Sequence[str]) -> list[list[str]]:
