@@ -202,10 +202,9 @@ def step_costs(gateway: Gateway, request: bytes, answer: bytes) -> list[tuple[st
 def journal_costs(directory: Path, request: bytes, answer: bytes) -> list[tuple[str, float]]:
     """Steps of the journal for one exchange, both halves: what its thread does."""
     body, (answer_body, record) = request.partition(b"\r\n\r\n")[2], split_json(answer.partition(b"\r\n\r\n")[2])
-    names = {"tenant": "bench", "agent": "bench", "key_id": "k0", "session_id": "inferred-0", "session_source": "inferred"}
-    places = {"dialect": "chat", "path": "/v1/chat/completions", "model": "tiny"}
-    event_id = new_event_id()
-    question = RequestHalf(event_id, f"chatcmpl-{event_id}", **names, **places, body=body, headers={}, started_us=1)
+    names = ("bench", "bench", "k0", "inferred-0", "inferred")
+    event_id, path = new_event_id(), "/v1/chat/completions"
+    question = RequestHalf(event_id, f"chatcmpl-{event_id}", *names, "chat", path, "tiny", body, {}, 1)
     reply = ResponseHalf(event_id, 200, answer_body, record, False, "complete", _ENGINE, 1, 2)
     prepare(directory / "journal")
     segment = Segment(directory / "journal", bytes.fromhex((directory / "config" / "journal.pub").read_text().strip()), "bench", 0)
