@@ -40,6 +40,8 @@ class FakeEngine:
     calls: list[Call] = field(default_factory=list)
     disconnects: int = 0
     instance: str = field(default_factory=lambda: uuid4().hex)
+    side_rids: list[str] = field(default_factory=list)
+    """Ids of calls that sample nothing."""
 
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[str]:
