@@ -31,7 +31,7 @@ from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
 
-_PAGES = (
+PAGES = (
     signing,
     trajectory_pages,
     view_pages,
@@ -63,7 +63,7 @@ def create_console(services: Services) -> FastAPI:
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     app.add_api_route("/", _home, methods=["GET"])
     app.add_api_route("/terms", _terms, methods=["GET"])
-    for pages in _PAGES:
+    for pages in PAGES:
         app.include_router(pages.router)
     app.add_exception_handler(NotSeated, _sign_in)
     for kind in (*_STATUS, HTTPException, RequestValidationError):

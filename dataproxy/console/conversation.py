@@ -206,4 +206,9 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
         yield "ended by", ", ".join(reasons)
     for name, title in _LABELS:
         if m.get(name):
-            yield title, str(m[name])
+            yield title, _word(m[name])
+
+
+def _word(value: Any) -> str:
+    """A label's value on one line: what it holds, if it is more than a word."""
+    return " ".join(str(item) for item in value.values()) if isinstance(value, dict) else str(value)

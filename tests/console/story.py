@@ -165,4 +165,5 @@ def _publish(proxy: Proxy, name: str) -> None:
             "used_us": NOW_US,
         }
         connection.execute(training_use.insert().values(used))
+        connection.execute(trajectory.update().where(trajectory.c.trajectory_id == name).values(times_trained=1))
         append_rows(connection, training_use, [used])
