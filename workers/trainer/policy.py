@@ -61,7 +61,7 @@ class Policy:
         if checkpoint_activations:
             model.gradient_checkpointing_enable({"use_reentrant": False})
         precision = MixedPrecisionPolicy(param_dtype=getattr(torch, compute_dtype), reduce_dtype=torch.float32)
-        for layer in model.model.layers:
+        for layer in model.model.layers if ranks.world_size > 1 else ():  # alone there is nothing to gather layer by layer
             fully_shard(layer, mesh=ranks.mesh, mp_policy=precision, reshard_after_forward=False)
         self.model: nn.Module = model
         fully_shard(model, mesh=ranks.mesh, mp_policy=precision, reshard_after_forward=False)
