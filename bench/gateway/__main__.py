@@ -1,22 +1,25 @@
 """``python -m bench.gateway``: start everybody, measure in rounds, keep and print the result.
 
 The last line of standard output is one JSON object with at least ``report.QUICK_KEYS``. ``--quick`` keeps it in
-``bench/results/gateway.json``, the whole run in ``gateway_whole.json`` with a row for each case.
+``bench/results/gateway.json``, the whole run in ``gateway_whole.json`` with a row for each case, ``--memory`` in
+``gateway_memory.json``.
 """
 
 import argparse
 import json
+import os
 import shutil
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.gateway import plan as plans
-from bench.gateway.contestants import STARTS, Running, Site, start_all, start_engine
+from bench.gateway.contestants import STARTS, Running, Site, start_all, start_engine, start_ours
 from bench.gateway.growth import Growth, grow
 from bench.gateway.measure import RefusedError
 from bench.gateway.plan import Plan, Results
@@ -29,6 +32,7 @@ _RESULTS = Path(__file__).parents[1] / "results"
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.gateway", description="Measure gateways side by side.")
     parser.add_argument("--quick", action="store_true", help="the few figures that matter, under four minutes")
+    parser.add_argument("--memory", type=int, metavar="REQUESTS", help="only what our gateway's memory does over so many requests")
     parser.add_argument("--seconds", type=float, help="of each measurement")
     parser.add_argument("--only", default=",".join(STARTS), help="names of the gateways to start")
     parser.add_argument("--chart", type=Path, help="write a chart (PNG) of CPU µs a request")
@@ -36,6 +40,9 @@ def main() -> None:
     options, begun = parser.parse_args(), time.monotonic()
     plan = plans.quick(options.seconds) if options.quick else plans.whole(options.seconds)
     console = Console(stderr=True)
+    if options.memory:
+        print(json.dumps(_memory(plan, options.memory, keep=not options.no_keep)))
+        return
     with ExitStack() as stack:
         directory = Path(tempfile.mkdtemp(prefix="hr-"))
         stack.callback(shutil.rmtree, directory)
@@ -63,6 +70,24 @@ def main() -> None:
 
         draw(results, options.chart)
     print(json.dumps(line))
+
+
+def _memory(plan: Plan, num_requests: int, *, keep: bool) -> dict[str, object]:
+    with ExitStack() as stack:
+        directory = Path(tempfile.mkdtemp(prefix="hr-"))
+        stack.callback(shutil.rmtree, directory)
+        gateway = start_ours(_start_engine(stack, directory, plan))[1]
+        begun = time.monotonic()
+        growth = grow(gateway, num_requests, plans.MEMORY_S, directory)
+    line = {
+        "bench": "gateway memory",
+        **asdict(growth),
+        "seconds": round(time.monotonic() - begun),
+        "load_average": os.getloadavg()[0],
+    }
+    if keep:
+        (_RESULTS / "gateway_memory.json").write_text(json.dumps(line) + "\n")
+    return line
 
 
 def _start_engine(stack: ExitStack, directory: Path, plan: Plan) -> Site:
