@@ -49,5 +49,10 @@ def line_chart(title: str, points: Sequence[tuple[str, float]], says: str = "") 
         return round(_TOP + (high - value) / (high - low) * (HEIGHT - _TOP - _BOTTOM), 1)
 
     dots = [Dot(round(_LEFT + i * step, 1), y_of(value), label, value) for i, (label, value) in enumerate(points)]
-    ticks = [(y_of(value), f"{value:.3g}") for value in (low, (low + high) / 2, high)]
+    ticks = [(y_of(value), short(value)) for value in (low, (low + high) / 2, high)]
     return Chart(title, says, dots, " ".join(f"{dot.x},{dot.y}" for dot in dots), ticks)
+
+
+def short(value: float) -> str:
+    """Three significant digits; of thousands and more the whole number."""
+    return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"

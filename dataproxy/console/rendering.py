@@ -9,6 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from dataproxy.console.charts import short
 from dataproxy.console.plain import one_line
 from dataproxy.console.sittings import Sitting
 from dataproxy.console.words import place, reason
@@ -29,8 +30,8 @@ def when(time_us: int | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits; ``—`` for None."""
-    return "—" if value is None else f"{value:.3g}"
+    """Three significant digits, or whole thousands; ``—`` for None."""
+    return "—" if value is None else short(value)
 
 
 def size(num_bytes: int) -> str:

@@ -47,7 +47,14 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[WebDriver]:
     found = find_chromium()
     assert found is not None
     options = webdriver.ChromeOptions()
-    for option in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", f"--window-size={width},{height}"):
+    for option in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        f"--window-size={width},{height}",
+    ):
         options.add_argument(option)
     options.binary_location = found[0]
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

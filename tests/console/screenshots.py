@@ -79,7 +79,7 @@ def _learn_on(proxy: Proxy, like: str) -> None:
         row = connection.execute(select(trajectory).where(trajectory.c.trajectory_id == like)).one()._asdict()
         for i in range(5, 17):
             far = 1 - math.exp(-(i - 4) / 4)
-            metrics = {"reward_mean": 0.9 * far, "entropy": 1.9 - 1.3 * far, "kl_behaviour_proximal": 0.004 + 0.01 * draw.random()}
+            metrics = {"reward_mean": 0.9 * far, "entropy": 1.2 - 0.9 * far, "kl_behaviour_proximal": 0.004 + 0.01 * draw.random()}
             metrics |= {"staleness_mean": draw.choice((0.5, 1.0, 1.2)), "logprob_diff_median": 0.006 + 0.003 * draw.random()}
             metrics |= {"clip_fraction": 0.02 + 0.03 * draw.random(), "limited_fraction": 0.004, "grad_norm": 1.5 - far}
             metrics |= {"trained_tokens_per_s": 900 + 80 * draw.random(), "computed_tokens_per_s": 1300 + 90 * draw.random()}

@@ -139,7 +139,7 @@ def _publish(proxy: Proxy, name: str) -> None:
     states = ["retired", "retired", "retired", "retired", "serving"]
     with proxy.services.database.write() as connection:
         for i, (parent, state) in enumerate(zip(parents, states, strict=True)):
-            metrics = {"loss": 0.9 - 0.1 * i, "kl": 0.01 * i, "entropy": 2.0 - 0.2 * i, "reward_mean": 0.2 * i}
+            metrics = {"loss": 0.9 - 0.1 * i, "kl": 0.01 * i, "entropy": 2.0 - 0.2 * i, "reward_mean": 0.05 * i}
             version = PolicyVersion(
                 version_name(i),
                 version_name(parent) if parent is not None else None,
