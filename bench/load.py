@@ -1,10 +1,10 @@
 """What training costs serving on shared cores, with and without compute that follows load.
 
-``python -m bench.load [--quick]`` starts a real SGLang engine with the tiny model and sends bursts of requests with pauses between them,
-while a trainer in a process of its own takes the product's step over and over on a batch of sessions. Arms take turns, several rounds:
-``alone`` (nothing trains), ``unbounded`` (the trainer never waits, niceness 0), ``nice`` (it never waits, niceness 10) and ``follows``
-(the defaults: niceness 10, and the gate). Latency is of whole answers, in ms; training counts tokens through the model a second. One
-JSON line last, kept in ``bench/results/load.json``.
+``python -m bench.load [--quick]`` starts a real SGLang engine with the tiny model and sends bursts of requests with pauses between
+them, while a trainer in a process of its own takes the product's step over and over on a batch of sessions. Arms take turns, several
+rounds: ``alone`` (nothing trains), ``unbounded`` (the trainer never waits, niceness 0), ``nice`` (it never waits, niceness 10) and
+``follows`` (the defaults: niceness 10, and the gate). Latency is of whole answers, in ms; training counts tokens through the model a
+second. One JSON line last, kept in ``bench/results/load.json``.
 """
 
 import argparse
@@ -104,9 +104,10 @@ async def _bursts(url: str, plan: Plan) -> list[float]:
     async with httpx.AsyncClient(base_url=url, timeout=120.0, trust_env=False) as client:
 
         async def ask(number: int) -> float:
-            body = {"text": f"burst {number} says", "sampling_params": {"max_new_tokens": plan.tokens, "ignore_eos": True}}
+            messages = [{"role": "user", "content": f"burst {number}"}]
+            body = {"model": "tiny", "messages": messages, "max_tokens": plan.tokens, "ignore_eos": True}
             started = time.perf_counter()
-            (await client.post("/generate", json=body)).raise_for_status()
+            (await client.post("/v1/chat/completions", json=body)).raise_for_status()
             return (time.perf_counter() - started) * 1e3
 
         for burst in range(plan.bursts):
