@@ -19,13 +19,17 @@ from atdp.events import TokenRecord
 from atdp.samples import Lease
 from atdp.versions import version_index
 from dataproxy.client import SyncDataProxyClient
-from dataproxy.client.types import LeaseRequest
+from dataproxy.client.review import ReviewClient
+from dataproxy.client.types import LeaseRequest, NewKey, RedactionSet
+from dataproxy.client.vault_types import VaultAsk
+from dataproxy.redact.tokens import TokenBytes
 from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
 from tests.engine_fixture import TAP, Tapped
 from tests.stack import running_stack
 from workers.trainer.credit import PerTurn
 from workers.trainer.rows import build_rows
+from workers.trainer.vault import open_sample
 
 pytestmark = pytest.mark.e2e
 
@@ -227,3 +231,71 @@ def test_the_trainers_batch_holds_the_ids_that_the_scheduler_had_and_trains_on_s
         trained = sum(int(row.trained.sum()) for row in rows)
         assert trained == len({(t.event_id, t.choice, i) for s in sample.sequences for t in s.turns for i in range(t.start, t.end)})
     assert seen == set(by_event)
+
+
+PERSONAL = "write to ann.bo@acme-corp.io, card 4111 1111 1111 1111, call +1 (212) 867-5309"
+VALUES = ("ann.bo@acme-corp.io", "4111 1111 1111 1111", "867-5309")
+
+
+def lease_of(stack: RunningStack, tenant: str) -> Lease:
+    """The one trajectory of ``tenant``, once it is ready."""
+    key = (stack.paths.config_dir / "trainer.key").read_text().strip()
+    wanted = LeaseRequest(max_trajectories=9, ttl_s=60, version_now="v000000", max_staleness=0, max_reuse=1, tenant=tenant)
+    found: list[Lease] = []
+
+    def leased() -> bool:
+        with SyncDataProxyClient(stack.paths.socket, key) as client:
+            found.append(client.lease(wanted))
+        return bool(found[-1].samples)
+
+    oracle.until(leased, f"a lease of {tenant}'s trajectory", stack)
+    return found[-1]
+
+
+def test_rows_of_the_vault_are_what_the_scheduler_had_where_redaction_masked(
+    tapped_stack: tuple[RunningStack, Path, str],
+) -> None:
+    stack, tap, _ = tapped_stack
+    key = stack.new_agent("sealed", "bot", training=True, reason="exactness test")
+    with stack.client() as client:
+        other = client.create_key(NewKey("sealed", "", "reviewer")).key
+        operator = (stack.paths.config_dir / "admin.key").read_text().strip()
+    with ReviewClient(stack.paths.socket, operator) as asker, ReviewClient(stack.paths.socket, other) as approver:
+        asked = asker.ask_approval(VaultAsk("sealed", 1, "exactness test"))
+        approver.decide_approval(asked.approval_id, "approve", "exactness test")
+    with openai.OpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent:
+        call = whole(agent, stack.model, [user(PERSONAL)])
+        agent.post("/feedback", body={"target": call.completion_id, "value": 1.0}, cast_to=object)
+    (sample,) = lease_of(stack, "sealed").samples
+    (masked,), (row,) = sample.sequences, open_sample(sample).sequences
+    (turn,) = row.turns
+    ids = row.ids().tolist()
+    found = Tokens(ids[: turn.start], ids[turn.start : turn.end], row.version_indices()[turn.start : turn.end].tolist())
+    assert from_tap(tap, call) == [found] and masked.ids().tolist() != ids
+    assert not any(row.altered) and row.mask()[turn.start : turn.end].all()
+
+
+def test_with_pseudonyms_the_engine_has_no_value_and_nothing_is_masked(tapped_stack: tuple[RunningStack, Path, str]) -> None:
+    stack, tap, _ = tapped_stack
+    key = stack.new_agent("veiled", "bot", training=True, reason="exactness test")
+    with stack.client() as client:
+        client.set_redaction(RedactionSet({"pseudonymize": True}, "exactness test", "veiled"))
+        oracle.until(lambda: any(row.pseudonymize for row in client.key_table()), "the policy", stack)
+    tokens = TokenBytes.from_file(stack.model_dir / "tokenizer.json")
+    turns = [user(PERSONAL)]
+    with openai.OpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent:
+        oracle.until(lambda: veils(agent, stack, tap, tokens), "the gateway's next key table", stack)
+        for number in range(2):
+            call = stream(agent, stack.model, turns) if number else whole(agent, stack.model, turns)
+            (had,) = from_tap(tap, call)
+            seen = tokens.decode(np.array(had.prompt_ids, np.int32))[0]
+            assert not any(value.encode() in seen for value in VALUES) and b"@example." in seen
+            oracle.until(lambda name=call.completion_id: {oracle.event_id(name)} <= stored_ids(stack), "storage", stack)
+            assert from_store(stack, call) == [had]  # where a mask would be seen
+            turns += [{"role": "assistant", "content": "noted"}, user("and ann.bo@acme-corp.io again")]
+
+
+def veils(agent: openai.OpenAI, stack: RunningStack, tap: Path, tokens: TokenBytes) -> bool:
+    """Whether the gateway has taken the policy up."""
+    (had,) = from_tap(tap, whole(agent, stack.model, [user(VALUES[0])]))
+    return b"@example." in tokens.decode(np.array(had.prompt_ids, np.int32))[0]
