@@ -66,6 +66,8 @@ class Gateway:
     waiting: set[asyncio.Task[None]] = field(default_factory=set)
     running: set[Running] = field(default_factory=set)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    pseudonymizing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(8))
+    """How many requests the data proxy replaces values in at once; more wait here, not in its threads."""
 
     def spawn(self, step: Coroutine[None, None, None]) -> None:
         """Run ``step`` in a task that the gateway waits for when it stops."""

@@ -1,5 +1,7 @@
 """Asks the data proxy for surrogates before a call is placed. Whatever goes wrong refuses the call: no value goes to a model."""
 
+import asyncio
+
 import msgspec
 
 from gateway.call import Call
@@ -9,7 +11,7 @@ from gateway.state import Gateway
 from gateway.upstream.fetch import Request, fetch
 
 _TIMEOUT_S = 12.0
-"""The data proxy gives up by itself before that."""
+"""For the wait and the answer; the data proxy gives up by itself after 5 and 5 seconds."""
 _NEVER = 422
 _decoder = msgspec.msgpack.Decoder(Pseudonymized)
 
@@ -28,14 +30,15 @@ async def pseudonymize(gateway: Gateway, call: Call) -> list[Form]:
     headers = [(b"authorization", b"Bearer " + gateway.gateway_key.encode())]
     request = Request("POST", "/v1/pseudonyms", headers, msgspec.msgpack.encode(asked))
     try:
-        answer = await fetch(gateway.pool, gateway.dataproxy, request, _TIMEOUT_S)
+        async with asyncio.timeout(_TIMEOUT_S), gateway.pseudonymizing:
+            answer = await fetch(gateway.pool, gateway.dataproxy, request, _TIMEOUT_S)
         if answer.status == _NEVER:
             message = "the request holds personal values that no surrogates can stand in for, so it is not sent to a model"
             raise Refused(400, "not_pseudonymizable", message)
         if answer.status != 200:
             raise _refused()
         found = _decoder.decode(answer.body)
-    except (UpstreamError, msgspec.DecodeError) as error:
+    except (UpstreamError, TimeoutError, msgspec.DecodeError) as error:
         raise _refused() from error
     if found.forms:
         call.request = msgspec.structs.replace(call.request, body=found.body)

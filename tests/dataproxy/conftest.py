@@ -21,6 +21,7 @@ _ON_BOTH = (
     "lease",
     "assemble/test_exact_joins.py",
     "api/test_api.py",
+    "api/test_review_marks.py",
     "ledger/test_either_database.py",
     "isolation",
     "transfer",

@@ -1,5 +1,7 @@
 """The queue of reviews: what is uncertain and what is drawn; a mark that changes the policy, and what it may not do."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sqlalchemy import select
@@ -73,7 +75,9 @@ async def test_samples_are_drawn_by_a_key_and_always_the_same(proxy: Proxy) -> N
         page_of_review(proxy.services, REVIEWER, "all", "", 50, "")
 
 
-async def test_a_missed_value_becomes_a_rule_of_its_shape_and_is_found_elsewhere(proxy: Proxy, tmp_path) -> None:  # type: ignore[no-untyped-def]
+async def test_a_missed_value_becomes_a_rule_of_its_shape_and_is_found_elsewhere(
+    proxy: Proxy, store_kind: str, tmp_path: Path
+) -> None:
     one, two, _ = await calls(proxy, "badge EMP-12345", "mail EMP-12345 too", "EMP-99999")
     done = mark_event(proxy.services, REVIEWER, one, ReviewMark("missed", kind="EMPLOYEE_ID", value="EMP-12345"))
     assert done.elsewhere == [two] and not done.more and done.policy == 1
@@ -86,8 +90,9 @@ async def test_a_missed_value_becomes_a_rule_of_its_shape_and_is_found_elsewhere
         row.policy for row in proxy.rows(select(review_mark.c.policy).order_by(review_mark.c.created_us, review_mark.c.mark_id))
     ] == [1, None]
     proxy.services.checkpoints.cut()
-    report = audited(proxy, *copy(proxy, tmp_path / "copy"))
-    assert report.ok, report.problems
+    if store_kind == "sqlite":
+        report = audited(proxy, *copy(proxy, tmp_path / "copy"))
+        assert report.ok, report.problems
 
 
 async def test_only_an_admin_lets_a_value_stay_and_it_is_kept_as_a_digest(proxy: Proxy) -> None:
