@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atdp.samples import Lease, TrainSample
-from workers.trainer.comparison import apply, compare, contender
+from workers.trainer.comparison import among_siblings, apply, compare, contender
 from workers.trainer.credit import PerTurn, immediate, returns
 from workers.trainer.rows import Episode, Row, build_rows, credited_masks
 from workers.trainer.selection import Head, select
@@ -71,7 +71,10 @@ def make_batch(lease: Lease, head: Head, state: TrainerState, settings: Settings
     comparisons, baselines = compare(contenders, state.baselines, settings.baseline_decay, settings.scale_floor)
     return Batch(
         samples=samples,
-        advantages=[apply(comparison, found) for comparison, found in zip(comparisons, values, strict=True)],
+        advantages=[
+            among_siblings(apply(comparison, found), found, one, settings.scale_floor)
+            for comparison, found, one in zip(comparisons, values, contenders, strict=True)
+        ],
         episodes=[_episode(sample, settings) for sample in samples],
         skipped=skipped,
         left_out=dict(Counter(lease.skipped) + Counter(skipped.values())),

@@ -8,7 +8,8 @@
 
 A mean that includes r is the mean of the others drawn towards r: r − mean = (G − 1)/G · (r − mean of the others). So each estimator
 is a baseline without the reward it is subtracted from, and a scale. A group is what one agent sampled from one prompt, token for
-token; a trajectory alone in its group has nothing there to compare with and takes the running baseline, which all rewards move.
+token, or the choices of one call; a trajectory alone in its group has nothing there to compare with and takes the running baseline,
+which all rewards move.
 With credit by turn, r in the means is a trajectory's score, and each turn's return is compared with the others' mean. Pure.
 """
 
@@ -16,12 +17,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from atdp.samples import TrainSample
 from workers.trainer.advantage import AgentBaseline, Baselines, centre
-from workers.trainer.credit import PerTurn, score
+from workers.trainer.credit import PerTurn, TurnKey, score
 
 Estimator = Literal["baseline", "group", "rloo", "reinforce++", "gae"]
 GroupKey = tuple[str, str, bytes]
@@ -76,6 +77,24 @@ def apply(comparison: Comparison, values: PerTurn) -> PerTurn:
     if values.by_turn is not None:
         own = {key: comparison.of(value) for key, value in values.by_turn.items()}
     return PerTurn(default, own)
+
+
+def among_siblings(advantages: PerTurn, values: PerTurn, one: Contender, scale_floor: float) -> PerTurn:
+    """`advantages`, but choices of one call (n > 1) with returns of their own are each compared with the others of the call.
+
+    They are a rollout group by themselves, for `group` and `rloo`, whatever other trajectories there are.
+    """
+    if one.estimator not in ("group", "rloo") or values.by_turn is None:
+        return advantages
+    own = dict(advantages.by_turn or {})
+    calls: dict[str, list[TurnKey]] = {}
+    for key in values.by_turn:
+        calls.setdefault(key[0], []).append(key)
+    for keys in calls.values():
+        for key in keys if len(keys) > 1 else ():
+            value, others = values.by_turn[key], [values.by_turn[other] for other in keys if other != key]
+            own[key] = _against(replace(one, score=value), others, scale_floor).of(value)
+    return PerTurn(advantages.default, own)
 
 
 def contender(sample: TrainSample, values: PerTurn, estimator: Estimator) -> Contender:

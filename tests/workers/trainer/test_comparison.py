@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from atdp.samples import TrainSample
 from tests.workers.trainer.micro import sample, sequence
 from workers.trainer.advantage import AgentBaseline
-from workers.trainer.comparison import Comparison, Contender, Estimator, apply, compare, contender, group_of
+from workers.trainer.comparison import Comparison, Contender, Estimator, among_siblings, apply, compare, contender, group_of
 from workers.trainer.credit import PerTurn
 
 ESTIMATORS: list[Estimator] = ["baseline", "group", "rloo", "reinforce++"]
@@ -85,3 +85,13 @@ def test_turns_are_compared_with_what_the_others_earned() -> None:
     assert contender(sample("x", [sequence([1, 2], [1])]), turns, "rloo").score == 2.0
     assert apply(Comparison(1.0, 2.0), turns).by_turn == {("e1", 0): 0.0, ("e2", 0): 1.0}
     assert apply(Comparison(None, 2.0), PerTurn(4.0)).default == 0.0
+
+
+def test_choices_of_one_call_are_a_group_of_their_own() -> None:
+    values = PerTurn(None, {("e1", 0): 1.0, ("e1", 1): 0.0, ("e1", 2): 0.0, ("e2", 0): 5.0})
+    before = PerTurn(None, dict.fromkeys(values.by_turn or {}, 9.0))
+    rloo = among_siblings(before, values, contend(1.5, estimator="rloo"), 0.05).by_turn
+    assert rloo == {("e1", 0): 1.0, ("e1", 1): -0.5, ("e1", 2): -0.5, ("e2", 0): 9.0}
+    grouped = among_siblings(before, values, contend(1.5, estimator="group"), 0.05).by_turn or {}
+    assert [grouped["e1", choice] for choice in range(3)] == pytest.approx([2**0.5, -(0.5**0.5), -(0.5**0.5)])
+    assert among_siblings(before, values, contend(1.5, estimator="baseline"), 0.05) == before
