@@ -17,8 +17,9 @@ class _Item(msgspec.Struct, gc=False):
     content: msgspec.Raw = _ABSENT
 
 
-_list = msgspec.json.Decoder(list[msgspec.Raw])
+_items = msgspec.json.Decoder(list[_Item])
 _item = msgspec.json.Decoder(_Item)
+_pieces = msgspec.json.Decoder(list[msgspec.Raw])
 _MOST_KNOWN_BYTES = 64 << 10
 """Of a connection's last opening that are remembered: an idle connection is cheap."""
 _PROMPT_BYTES = 512
@@ -28,7 +29,7 @@ _INSTRUCT = ("system", "developer")
 class Beginnings:
     """Finds the first instructions and the first user message behind them in lists of messages.
 
-    Remembers where the last one had them: the next list of the same conversation begins alike, and then need not be parsed.
+    Remembers how the lists of a conversation begin once it has gone on: the next one begins alike, and then need not be parsed.
     """
 
     __slots__ = ("_found", "_known")
@@ -41,8 +42,10 @@ class Beginnings:
         """Those of the JSON list ``raw``; empty where there are none."""
         known = self._known
         if known is None or bytes(memoryview(raw)[: len(known)]) != known:
-            self._found, end = _first_two(bytes(raw))
-            self._known = bytes(memoryview(raw)[:end]) if 0 < end <= _MOST_KNOWN_BYTES else None
+            text = bytes(raw)
+            before, self._found = self._found, _first_two(_decode(text))
+            goes_on = self._found[1] and self._found == before
+            self._known = _up_to_user(text) if goes_on else None
         return self._found
 
 
@@ -74,18 +77,31 @@ def nothing(fields: Fields, beginnings: Beginnings) -> Opening:
     return b"", b""
 
 
-def _first_two(text: bytes) -> tuple[Opening, int]:
-    """(those of the list ``text``, the byte behind the user's message; 0 where it has none)."""
-    system, end = b"", 1
+def _first_two(items: list[_Item]) -> Opening:
+    system = b""
+    for item in items:
+        if item.role == "user":
+            return system, bytes(item.content)
+        if item.role in _INSTRUCT and not system:
+            system = bytes(item.content)
+    return system, b""
+
+
+def _decode(text: bytes) -> list[_Item]:
     try:
-        for raw in _list.decode(text) if text else []:
-            item = _item.decode(raw)
-            piece = bytes(raw)
-            end = text.find(piece, end) + len(piece)
-            if item.role == "user":
-                return (system, bytes(item.content)), end
-            if item.role in _INSTRUCT and not system:
-                system = bytes(item.content)
+        return _items.decode(text) if text else []
     except msgspec.DecodeError:
-        return (b"", b""), 0
-    return (system, b""), 0
+        return []
+
+
+def _up_to_user(text: bytes) -> bytes | None:
+    """The list ``text`` up to the end of its first user message; None where it has none, or that is far."""
+    end = 1
+    for raw in _pieces.decode(text):
+        piece = bytes(raw)
+        end = text.find(piece, end) + len(piece)  # nothing but commas and white space lies between two items
+        if end > _MOST_KNOWN_BYTES:
+            return None
+        if _item.decode(piece).role == "user":
+            return text[:end]
+    return None

@@ -72,7 +72,7 @@ def test_what_is_remembered_of_the_request_before_changes_no_opening(one, other,
         return request(messages=[{"content": text, "role": role} for role, text in turns]).fields
 
     remembering = Beginnings()
-    for turns in (one, one[:cut] + other, other, one):
+    for turns in (one, one, one[:cut] + other, other, other, one[:cut] + other, one):
         assert DIALECT.opening(fields(turns), remembering) == DIALECT.opening(fields(turns), Beginnings())
 
 
