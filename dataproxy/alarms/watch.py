@@ -16,7 +16,7 @@ _COMPARED = 8
 def look(connection: Connection, tenant: str | None, now_us: int) -> list[Alarm]:
     """Every alarm as ``tenant`` sees it (None: over all); what the trainer measured is the operator's alone."""
     versions = list_versions(connection)
-    head = max((version_index(one.version) for one in versions if one.state in ("serving", "published")), default=-1)
+    head = max((version_index(one.version) for one in versions if one.state in ("serving", "canary", "published")), default=-1)
     known: list[PolicyVersion] = versions if tenant is None else []
     outcomes = version_outcomes(connection, tenant, versions=_COMPARED)
     return alarms_of(Facts(outcomes, known, _recent(connection, tenant, now_us - WINDOW_S * 1_000_000, head)))

@@ -33,11 +33,21 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
         changes = states_of(connection, limit=_CHANGES) if tenant is None else []
     recent = versions[-_MOST_VERSIONS:]
     shown: dict[str, Any] = {"tree": tree_of(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
-    shown |= {"num_versions": len(versions), "operator": tenant is None, "alarms": alarms, "looked_at": MOST_TRAJECTORIES}
+    shown |= {
+        "num_versions": len(versions),
+        "operator": tenant is None,
+        "alarms": alarms,
+        "looked_at": MOST_TRAJECTORIES,
+        "may_open": seat.caller.role != "trainer",
+    }
     names = [one.version for one in reversed(recent)]
     serving = next((one for one in versions if one.state == "serving"), None)
+    canary = next((one for one in versions if one.state == "canary"), None)
     pair = (serving.parent or "", serving.version) if serving is not None else ("", "")
-    return render(request, "learning.html", seat, charts=charts_of(outcomes, recent), names=names, pair=pair, **shown)
+    pair = (pair[1], canary.version) if canary is not None else pair
+    return render(
+        request, "learning.html", seat, charts=charts_of(outcomes, recent), names=names, pair=pair, canary=canary, **shown
+    )
 
 
 @router.get("/compare")

@@ -7,7 +7,11 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
-from deploy.commands.status import running_lines
+import msgspec
+
+from dataproxy.client.types import Status
+from dataproxy.client.watch_types import Alarm
+from deploy.commands.status import _table, running_lines
 from deploy.launcher.checks import free_port
 from deploy.paths import Paths
 
@@ -67,3 +71,12 @@ def test_it_says_who_has_the_cores_and_why_where_a_trainer_follows_the_load(tmp_
     lines = list(running_lines(paths))
     assert "  cores      serving has them since 4 s (3 in flight); the trainer waits" in lines
     assert any("0.8 requests/s" in line and "1.5 batches ready" in line and "25%" in line for line in lines)
+
+
+def test_it_names_the_alarms_that_fire_with_their_rule() -> None:
+    counts = Status(0, 0, {}, 0, {}, 0, 0, 0, 0, 0, {}, 0, None)
+    quiet, firing = (Alarm("mismatch", fires, 0.2, 0.1, "More than 0.1 nats.", "v000007: 0.2 nats.") for fires in (False, True))
+    shown = [
+        [str(cell) for cell in _table(msgspec.structs.replace(counts, alarms=[one])).columns[1].cells] for one in (quiet, firing)
+    ]
+    assert "none of 1 fires" in shown[0] and "mismatch: v000007: 0.2 nats. More than 0.1 nats." in shown[1]
