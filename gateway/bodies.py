@@ -3,7 +3,7 @@
 import asyncio
 
 from gateway.answers import Message, Receive
-from gateway.edge.body import Body
+from gateway.edge.body import MAX_PAUSES, Body
 from gateway.errors import ClientLeft, Refused
 
 
@@ -14,8 +14,10 @@ async def read_body(receive: Receive, length: bytes, encoding: bytes, max_bytes:
         Refused: 400 (broken compression), 408, 413 or 415. ClientLeft: the connection broke.
     """
     body, more = Body(length, encoding, max_bytes), True
+    clock = asyncio.get_running_loop().time
+    due = clock() + MAX_PAUSES * timeout_s
     while more:
-        message = await _receive(receive, timeout_s)
+        message = await _receive(receive, min(timeout_s, due - clock()))
         body.add(message["body"])
         more = message.get("more_body", False)
     return body.whole()

@@ -55,7 +55,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(16 << 20, gt=0)
     """Largest request body, after decompression; beyond it 413."""
     body_timeout_s: Seconds = 30.0
-    """Longest pause between two parts of a request body; beyond it 408."""
+    """Longest pause in a request body, longest whole head, and a tenth of the longest whole body; beyond them 408."""
     connect_timeout_s: Seconds = 2.0
     """Longest wait for a connection to an engine; after it the next one is tried."""
     first_byte_timeout_s: Seconds = 600.0

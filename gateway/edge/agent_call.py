@@ -5,6 +5,7 @@ as bytes arrive and without a task, but for the two waits that are rare: for the
 """
 
 import asyncio
+import math
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -13,7 +14,7 @@ from gateway.admission import Ticket
 from gateway.answers import error_headers
 from gateway.call import Call
 from gateway.edge.admit import admit, place
-from gateway.edge.body import Body, too_large
+from gateway.edge.body import MAX_PAUSES, Body, too_large
 from gateway.edge.facts import Facts
 from gateway.edge.heads import CONTINUE, LAST_CHUNK, agent_lines, encode_answer, encode_chunk, encode_lines, own_lines
 from gateway.errors import Refused
@@ -54,6 +55,8 @@ class AgentCall:
     _state: State = "parsed"
     _status = 0
     _left = _DISCARD_BYTES
+    _body_due = math.inf
+    """When the whole body must be here: who sends a byte now and then does not hold it open for ever."""
     _body: Body | None = None
     _identity: Identity | None = None
     _relay: Relay | None = None
@@ -127,7 +130,8 @@ class AgentCall:
         if not self.complete and self._state == "reading":
             if facts.expects:
                 self._connection.transport.write(CONTINUE)
-            self._connection.expect_within(gateway.settings.body_timeout_s)
+            pause_s = gateway.settings.body_timeout_s
+            self._body_due = self._connection.expect_within(pause_s) + MAX_PAUSES * pause_s
 
     def _add(self, data: bytes) -> None:
         assert self._body is not None
@@ -136,7 +140,7 @@ class AgentCall:
         except Refused as refused:
             self._refuse(refused)
         else:
-            self._connection.expect_within(self._gateway.settings.body_timeout_s)
+            self._connection.expect_within(self._gateway.settings.body_timeout_s, self._body_due)
 
     # serving
 

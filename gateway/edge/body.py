@@ -4,6 +4,9 @@ import zlib
 
 from gateway.errors import Refused
 
+MAX_PAUSES = 10
+"""The longest whole body, in time-outs of a pause between two parts of it."""
+
 _WINDOW_BITS = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
 
 

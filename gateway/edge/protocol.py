@@ -14,11 +14,14 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from gateway.answers import error_headers
+from gateway.dialects.forms import OPENAI
 from gateway.edge.agent_call import AgentCall
 from gateway.edge.facts import Facts
-from gateway.edge.heads import encode_lines
+from gateway.edge.heads import encode_answer, encode_lines
 from gateway.edge.routes import route
 from gateway.edge.upgrade import without_offer
+from gateway.errors import Refused
 from gateway.known_head import KnownHead
 from gateway.state import Gateway
 from gateway.upstream.connection import Headers
@@ -63,9 +66,11 @@ class AgentConnection(HttpToolsProtocol):
             self._server_headers, self._server_lines = headers, encode_lines(headers)
         return self._server_lines
 
-    def expect_within(self, limit_s: float) -> None:
-        """More bytes of the agent are due within ``limit_s``."""
-        self._deadline = self.loop.time() + limit_s
+    def expect_within(self, limit_s: float, latest: float = math.inf) -> float:
+        """More bytes of the agent are due within ``limit_s``, and before ``latest`` on the loop's clock; gives the time on it."""
+        now = self.loop.time()
+        self._deadline = min(now + limit_s, latest)
+        return now
 
     def expect_nothing(self) -> None:
         """It is not the agent's turn."""
@@ -78,8 +83,12 @@ class AgentConnection(HttpToolsProtocol):
         self._deadline = math.inf
         if self._served is not None:
             self._served.overdue()
-        elif not self.transport.is_closing():
+        elif self.transport.is_closing() or self._is_answering():
+            return
+        elif self._between:
             self.transport.close()  # kept alive long enough
+        else:
+            self._refuse_slow_head()
 
     def call_over(self, call: AgentCall) -> None:
         """``call`` has been answered: go on with what was pipelined behind it, or wait for the next."""
@@ -145,9 +154,21 @@ class AgentConnection(HttpToolsProtocol):
             self.logger.warning("a connection sent what is not HTTP")
             self.send_400_response("Invalid HTTP request received.")
 
+    def _is_answering(self) -> bool:
+        """Whether a request is being answered."""
+        return self._served is not None or not (self.cycle is None or self.cycle.response_complete)
+
+    def _refuse_slow_head(self) -> None:
+        """End the connection: a head has begun and does not end."""
+        refused = Refused(408, "head_timeout", "the head of the request did not arrive in time; send it again")
+        self.gateway.metrics.add("headrace_gateway_refused_total", "code", refused.code)
+        lines, body = self.server_lines + encode_lines(error_headers(refused)), OPENAI.body(refused, "")
+        self.transport.write(encode_answer(refused.status, lines, len(body), body, framed=True, close=True))
+        self.transport.close()
+
     def _refuse_head(self) -> None:
         """End the connection: its head, or its trailers, are too long."""
-        if self._served is None and (self.cycle is None or self.cycle.response_complete):
+        if not self._is_answering():
             self.send_400_response("The head of the request is too large.")
         else:
             self.transport.abort()
@@ -181,7 +202,7 @@ class AgentConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._between = False
         if self._served is None:
-            self.expect_within(self.timeout_keep_alive)
+            self.expect_within(self.gateway.settings.body_timeout_s)
         self.url = b""
         self.headers = []
 

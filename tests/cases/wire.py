@@ -132,6 +132,10 @@ class Wire:
         """Close as a program does that has had enough."""
         self._writer.close()
 
+    def half_close(self) -> None:
+        """Close the sending side alone, and go on reading."""
+        self._writer.write_eof()
+
     def vanish(self) -> None:
         """Reset the connection, as the kernel does for a program that was killed with unread bytes."""
         raw = self._writer.get_extra_info("socket")

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from gateway.known_head import KnownHead
-from gateway.polling import sweep
+from gateway.polling import KeyPoller
+from tests.fakes.dataproxy import key_row
 from tests.fakes.engine import FakeEngine
 from tests.fakes.engine_chat import Script
 from tests.gateway.conftest import run_gateway
@@ -222,15 +223,82 @@ async def test_an_idle_connection_is_closed_after_its_time_and_a_busy_one_is_not
         assert (await answer(busy_reader))[0] == 200
 
 
-@pytest.mark.parametrize("begun", [b"", f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n".encode(), b"GET /health HTTP/1.1\r\nhost"])
-async def test_a_head_that_never_comes_ends_the_connection(served, begun):
-    async with connected(served) as (reader, writer):
-        writer.write(begun)
+async def test_a_connection_that_says_nothing_is_closed_without_a_word(served):
+    async with connected(served) as (reader, _):
         await eventually(lambda: served.gateway.agents)
         for agent in served.gateway.agents:
             agent.sweep(agent.loop.time() + 76)
         with suppress(ConnectionError):
             assert await reader.read() == b""
+
+
+class Ahead:
+    """A connection's loop whose clock can be put forward."""
+
+    def __init__(self, loop):
+        self._loop, self.by_s = loop, 0.0
+
+    def time(self):
+        return self._loop.time() + self.by_s
+
+    def __getattr__(self, name):
+        return getattr(self._loop, name)
+
+
+@pytest.mark.parametrize("begun", [f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n".encode(), b"GET /health HTTP/1.1\r\nhost"])
+async def test_a_head_that_comes_byte_by_byte_is_408_after_a_while_however_steadily(served, begun):
+    async with connected(served) as (reader, writer):
+        await eventually(lambda: served.gateway.agents)
+        (agent,) = served.gateway.agents
+        agent.loop = clock = Ahead(agent.loop)
+        writer.write(begun)
+        await eventually(lambda: not agent._between)
+        for _ in range(4):
+            seen = agent._num_fruitless
+            writer.write(b"x")
+            await eventually(lambda seen=seen: agent._num_fruitless > seen)
+            assert not agent.transport.is_closing()
+            clock.by_s += 9
+            agent.sweep(clock.time())
+        status, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    assert status.startswith(b"HTTP/1.1 408 ") and b"x-headrace-error: head_timeout" in status
+    assert json.loads(body)["error"]["code"] == "head_timeout"
+    await eventually(lambda: not served.gateway.agents)
+
+
+async def test_a_body_that_comes_byte_by_byte_is_408_after_a_while_however_steadily(served):
+    async with connected(served) as (reader, writer):
+        await eventually(lambda: served.gateway.agents)
+        (agent,) = served.gateway.agents
+        agent.loop = clock = Ahead(agent.loop)
+        writer.write(ACME + b"content-length: 1000\r\n\r\n")
+        await eventually(lambda: agent._served is not None and agent._served._body is not None)
+        call = agent._served
+        for number in range(1, 12):
+            assert call._status == 0
+            writer.write(b" ")
+            await eventually(lambda number=number: call._body._size == number)
+            clock.by_s += 29
+            agent.sweep(clock.time())
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408 ")
+        clock.by_s += 29
+        agent.sweep(clock.time())
+        assert b"body_timeout" in await reader.read()
+    await eventually(lambda: not served.gateway.agents)
+    assert served.engine.calls == [] and served.gateway.admission.num_waiting == 0
+
+
+@pytest.mark.parametrize("path", ["/v1/feedback", "/v1/workers"])
+async def test_a_body_of_another_route_that_does_not_come_is_408_too(run_dir, path):
+    engine = FakeEngine()
+    async with engine.serve() as url, run_gateway(run_dir, engine, [url], body_timeout_s=0.02) as served:
+        served.dataproxy.keys.append(key_row("hr_operator", tenant="", agent="", role="admin"))
+        await KeyPoller(served.gateway)()
+        async with connected(served) as (reader, writer):
+            writer.write(
+                f"POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer hr_operator\r\ncontent-length: 9\r\n\r\n".encode()
+            )
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408 ")
 
 
 ACME = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer hr_acme\r\n".encode()
@@ -249,18 +317,22 @@ async def test_an_endless_head_or_trailer_ends_the_connection(served, endless, f
     assert served.engine.calls == []
 
 
-async def test_a_body_may_take_its_time_as_long_as_it_goes_on(run_dir):
-    engine = FakeEngine()
-    async with (
-        engine.serve() as url,
-        run_gateway(run_dir, engine, [url], body_timeout_s=0.3) as served,
-        connected(served) as (reader, writer),
-    ):
-        raw = request("hello" * 20)
-        for at in range(0, len(raw), 40):
-            writer.write(raw[at : at + 40])
-            await asyncio.sleep(0.05)
-            await sweep(served.gateway)
+async def test_a_body_may_take_its_time_as_long_as_it_goes_on(served):
+    async with connected(served) as (reader, writer):
+        await eventually(lambda: served.gateway.agents)
+        (agent,) = served.gateway.agents
+        agent.loop = clock = Ahead(agent.loop)
+        head, _, body = request("hello" * 20).partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n" + body[:5])
+        await eventually(lambda: agent._served is not None and agent._served._body._size == 5)
+        for at in range(5, len(body) - 1, 40):
+            clock.by_s += 29
+            agent.sweep(clock.time())
+            part = body[at : min(at + 40, len(body) - 1)]
+            writer.write(part)
+            end = at + len(part)
+            await eventually(lambda end=end: agent._served._body._size == end)
+        writer.write(body[-1:])
         assert (await answer(reader))[0] == 200
 
 

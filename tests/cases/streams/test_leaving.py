@@ -25,7 +25,7 @@ MOMENTS = {
     "in the middle of a JSON answer": (HALF_A_JSON_HEAD + b'{"id":', False),
 }
 each_moment = pytest.mark.parametrize(("said", "is_stream"), MOMENTS.values(), ids=MOMENTS)
-each_way = pytest.mark.parametrize("way", [Wire.leave, Wire.vanish], ids=["closes", "resets"])
+each_way = pytest.mark.parametrize("way", [Wire.leave, Wire.vanish, Wire.half_close], ids=["closes", "resets", "half-closes"])
 
 
 class Silent:
