@@ -20,9 +20,15 @@ settings.register_profile("explore", _PATIENT, max_examples=300)
 settings.load_profile("headrace")
 
 _ROOT = Path(__file__).parent
-_LONG_GATEWAY = ("gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_processes.py")
+_LONG_GATEWAY = ("gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_process.py", "gateway/test_processes.py")
 _LONG_INFERENCE = ("test_model.py", "continuity/test_properties.py", "continuity/test_share.py")
-_LONG = ("bench", "cases", "e2e", *_LONG_GATEWAY, *(f"workers/inference/{path}" for path in _LONG_INFERENCE))
+_LONG_TRAINER = ("adapter", "critic", "dry_run", "gradient", "joined", "publish", "reference", "rolling", "step")
+_LONG = (
+    *("bench", "cases", "conformance", "e2e", "dataproxy/store/test_migrations.py", "deploy/test_demo_figures.py"),
+    *_LONG_GATEWAY,
+    *(f"workers/inference/{path}" for path in _LONG_INFERENCE),
+    *(f"workers/trainer/test_{name}.py" for name in _LONG_TRAINER),
+)
 _LONG_PATHS = tuple(_ROOT / path for path in _LONG)
 
 

@@ -7,6 +7,7 @@ beside it. Blocking: call it from threads, never from an event loop.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -77,12 +78,23 @@ class Database:
         self._product.close()
 
 
-def _migrate(connection: Connection, revision: str, may_migrate: bool) -> None:
+def _config() -> Config:
     config = Config()
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    return config
+
+
+@cache
+def _revisions() -> tuple[str, ...]:
+    """Every revision that this Headrace knows, oldest first."""
+    newest_first = [item.revision for item in ScriptDirectory.from_config(_config()).walk_revisions()]
+    return ("base", *reversed(newest_first))
+
+
+def _migrate(connection: Connection, revision: str, may_migrate: bool) -> None:
+    config = _config()
     config.attributes["connection"] = connection
-    known = ["base", *(item.revision for item in ScriptDirectory.from_config(config).walk_revisions())][::-1]
-    known = [known[-1], *known[:-1]]
+    known = _revisions()
     current = MigrationContext.configure(connection).get_current_revision() or "base"
     if current not in known:
         raise SchemaMismatch(f"the store is at revision {current}, which this Headrace does not know; use the newer one")

@@ -1,6 +1,8 @@
 """A data proxy in this process: real files, a real database, a hand-written redactor and a clock that a test moves."""
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from sqlalchemy import Select, func, select
@@ -101,6 +103,15 @@ class Clock:
         self.now_us += int(seconds * 1e6)
 
 
+@cache
+def migrated_store() -> bytes:
+    """The file of an empty SQLite store: `test_migrations` makes stores, all others begin with a copy of this one."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "headrace.db"
+        Database(path).close()
+        return path.read_bytes()
+
+
 class Proxy:
     """Services over ``directory``, the store in ``urls`` or ``database`` if given; ``restart`` is what a new process would find."""
 
@@ -116,6 +127,10 @@ class Proxy:
             database_owner_url=urls.owner if urls else None,
         )
         self._database = database
+        store = self.data_dir / "store" / "headrace.db"
+        if urls is None and database is None and not store.exists():
+            store.parent.mkdir(parents=True, mode=0o700)
+            store.write_bytes(migrated_store())
         self.services: Services = self._build()
 
     def _build(self) -> Services:
