@@ -75,7 +75,7 @@ class IntoPostgres:
         names = tuple(rows[0])
         columns = ", ".join(f'"{name}"' for name in names)
         values = itemgetter(*names)
-        with self._connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[arg-type]
+        with self._connection.cursor() as cursor, cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
             for row in rows:
                 copy.write_row(values(row))
 

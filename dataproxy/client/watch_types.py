@@ -34,7 +34,7 @@ class VersionOutcome(msgspec.Struct, frozen=True):
 
     def error(self) -> float:
         """The standard error of the mean."""
-        return self.deviation / max(self.looked_at, 1) ** 0.5
+        return float(self.deviation / max(self.looked_at, 1) ** 0.5)
 
 
 SUCCESS_ABOVE = 0.5
