@@ -120,7 +120,12 @@ async def test_spans_wait_for_a_collector_that_is_away_within_bounds(served, col
     assert len(collector.spans) == 2
 
 
-def test_nothing_is_made_without_an_endpoint_and_one_that_needs_tls_is_refused():
+def test_nothing_is_made_without_an_endpoint_and_one_that_is_no_url_is_refused():
     assert Spans.from_environment({"OTEL_SERVICE_NAME": "x"}) is None
     with pytest.raises(ValueError, match="base URL"):
-        Spans.from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector:4318"})
+        Spans.from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://collector:4317"})
+
+
+def test_a_collector_at_an_https_address_must_show_a_certificate_of_its_name():
+    spans = Spans.from_environment({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://collector:4318"})
+    assert (spans._origin.certified, spans._origin.port) == ("collector", 4318)
