@@ -86,6 +86,7 @@ def draw(runs: Runs, path: Path) -> None:
             if arm in runs:
                 _line(axes, arm, list(runs[arm].values()))
         axes.set_title(title, fontsize=10)
+        axes.set_ylim(-0.03, 1.03)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(fontsize=8, frameon=False)
     figure.supxlabel("batches sampled")

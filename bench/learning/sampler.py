@@ -1,7 +1,8 @@
 """The engine's stand-in: samples answers from the weights of a version and records them as the engine's plug-in would.
 
 In this process, so that a hundred runs fit into minutes. Owns sampling, redaction of what was sampled and the training samples made
-of it, by the data proxy's own assembly. Its logprobs are an engine's: ``tests/bench/test_learning.py`` asks a real one.
+of it, by the data proxy's own assembly. Its logprobs are the trainer's
+(`logprob_diff_median` of each run), and those a real engine's (``tests/workers/inference/test_agreement.py``).
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A real trainer process with what is off by default: adapter, evaluation, TensorBoard, per-agent rules, a value head, a dry run."""
+"""A real trainer process with what is off by default: adapter, evaluation, TensorBoard, rules by agent, a value head, a dry run."""
 
 import json
 from pathlib import Path
