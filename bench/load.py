@@ -3,8 +3,8 @@
 ``python -m bench.load [--quick]`` starts a real SGLang engine with the tiny model and sends bursts of requests with pauses between
 them, while a trainer in a process of its own takes the product's step over and over on a batch of sessions. Arms take turns for
 several rounds: ``alone`` (nothing trains), ``unbounded`` (the trainer never waits, niceness 0), ``nice`` (it never waits, niceness
-10) and ``follows`` (the defaults: niceness 10, and the gate). Latency is of whole answers, in ms; training counts tokens through the
-model a second. One JSON line last, kept in ``bench/results/load.json``.
+10) and ``follows`` (the defaults: niceness 10, and the gate). Latency is of whole answers, in ms; training counts tokens through
+the model a second. One JSON line last, kept in ``bench/results/load.json``.
 """
 
 import argparse
