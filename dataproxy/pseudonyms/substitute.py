@@ -54,7 +54,10 @@ class _Surrogates:
     def _drawn(self, base: str, found: Detection) -> str:
         for attempt in range(_ATTEMPTS):
             seed = f"{self.session}\0{found.kind}\0{found.canonical.hex()}\0{attempt}".encode("utf-8", "surrogatepass")
-            made = surrogate(found.kind, base, Random(self.digests.of(b"pseudonym", seed)))
+            draw = Random(self.digests.of(b"pseudonym", seed))
+            made = surrogate(found.kind, base, draw)
+            if attempt >= _ATTEMPTS // 2 and found.kind in NAME_KINDS:  # there are more names than our lists have
+                made += draw.choice("aeiou") + draw.choice("nrst")
             if made != base and made not in self.by_surrogate and made not in self.by_value and made not in self.text:
                 return made
         raise RedactionFailed("no_surrogate")

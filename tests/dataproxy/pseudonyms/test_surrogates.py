@@ -8,7 +8,7 @@ import pytest
 
 from dataproxy.client.pseudonym_types import Pseudonymized
 from dataproxy.digests import KeyedDigests
-from dataproxy.pseudonyms.substitute import pseudonymized
+from dataproxy.pseudonyms.substitute import _Surrogates, pseudonymized
 from dataproxy.pseudonyms.surrogates import surrogate
 from dataproxy.redact import RedactionFailed
 from dataproxy.redact.detector import Detector
@@ -90,3 +90,11 @@ def test_what_cannot_be_replaced_for_certain_is_refused() -> None:
         made("\n".join(f"u{n}@acme.io" for n in range(1100)))
     with pytest.raises(RedactionFailed, match="timeout"):
         pseudonymized(DETECTOR, DIGESTS, "s", b'{"messages": [{"content": "fresh text of ann@acme.io"}]}', -1.0)
+
+
+def test_names_do_not_run_out() -> None:
+    found = _Surrogates(DIGESTS, "s", "")
+    one = DETECTOR.detect("ann@acme.io")[0]
+    names = [f"Name{chr(97 + n % 26)}{chr(97 + n // 26)}" for n in range(200)]
+    made = [found.of(name, one._replace(kind="PERSON", canonical=name.encode())) for name in names]
+    assert len(set(made)) == 200

@@ -78,10 +78,11 @@ async def test_a_store_with_data_in_goes_down_step_by_step_and_up_again(database
         database.migrate(revision)
     after = rows(database)
     assert after.keys() == before.keys()
-    assert {name: after[name] for name in bottom if name not in ("api_key", "content")} == {
-        name: before[name] for name in bottom if name not in ("api_key", "content")
+    lossy = ("api_key", "content", "trajectory")  # some of their columns have no place before
+    assert {name: after[name] for name in bottom if name not in lossy} == {
+        name: before[name] for name in bottom if name not in lossy
     }
-    for name in ("api_key", "content", "consent"):
+    for name in (*lossy, "consent"):
         assert len(after[name]) == len(before[name])
     with database.read() as connection:
         assert differences(connection) == []

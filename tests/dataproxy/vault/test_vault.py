@@ -112,6 +112,7 @@ async def test_each_opening_is_a_leaf_and_training_says_that_raw_ids_were_used(p
     assert erase_it(proxy, "trajectory", target).vaulted_versions == ["v000001"]
 
 
+@pytest.mark.slow
 async def test_a_preview_and_another_role_get_no_key(proxy: Proxy) -> None:
     said_of(proxy, asked(proxy), "approve")
     await conversation(proxy)
@@ -119,6 +120,7 @@ async def test_a_preview_and_another_role_get_no_key(proxy: Proxy) -> None:
     assert proxy.count(access_log) == 0
 
 
+@pytest.mark.slow
 async def test_an_agents_approval_is_not_another_agents(proxy: Proxy) -> None:
     said_of(proxy, asked(proxy, agent="billing"), "approve")
     await conversation(proxy)
@@ -145,6 +147,7 @@ def _subject(proxy: Proxy) -> str:
     return proxy.services.digests("acme").of(b"subject", b"ann").hex()
 
 
+@pytest.mark.slow
 async def test_revoking_destroys_the_keys_at_once(proxy: Proxy) -> None:
     approval = said_of(proxy, asked(proxy), "approve")
     await conversation(proxy)
@@ -179,6 +182,7 @@ async def test_only_ciphertext_lies_in_the_store_and_a_changed_key_is_not_lent(p
     assert lease(proxy).skipped == {"altered": 1}
 
 
+@pytest.mark.slow
 async def test_what_was_changed_in_the_store_stays_masked(proxy: Proxy) -> None:
     said_of(proxy, asked(proxy), "approve")
     await conversation(proxy)
