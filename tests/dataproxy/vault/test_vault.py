@@ -205,3 +205,15 @@ async def test_a_changed_key_does_not_stop_the_drain(proxy: Proxy) -> None:
     await write(journal, second)
     journal.close()
     assert proxy.drain() == 1 and proxy.count(vault_segment) == 1
+
+
+@pytest.mark.slow
+async def test_a_key_that_a_hold_keeps_after_revocation_is_handed_to_nobody(proxy: Proxy) -> None:
+    approval = said_of(proxy, asked(proxy), "approve")
+    await conversation(proxy)
+    with proxy.services.database.write() as connection:
+        add_hold(connection, LegalHold("acme", "tenant", "", "case 7"), "key-9", 1)
+        decide_approval(connection, approval, "revoke", "over", ASKER, proxy.clock())
+        assert revoke_keys(connection, "acme", approval.approval_id, proxy.clock()) == (0, 1)
+    assert proxy.count(vault_key) == 1 and lease(proxy).skipped == {"altered": 1}
+    assert shred_expired(proxy.services.database, proxy.clock()) == 0
