@@ -67,7 +67,7 @@ class Broadcast:
 
 
 def _open_store(host: str, timeout_s: float) -> Any:
-    from torch.distributed.distributed_c10d import TCPStore
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # the stubs leave it out
 
     return TCPStore(host, 0, 2, True, timedelta(seconds=timeout_s), wait_for_workers=False)
 
