@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, select, text
 
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.errors import NoteInvalid
@@ -45,7 +45,7 @@ class Proof:
 
 def proof_of(connection: Connection, tenant: str, trajectory_id: str, checkpoints: Checkpoints) -> Proof:
     """The proof of ``trajectory_id``, whose tenant is ``tenant``: of its first leaves, by the last checkpoint that was cut."""
-    chain = (log_leaf.c.tenant == tenant, log_leaf.c.chain == trajectory_id)
+    chain = (log_leaf.c.tenant == tenant, log_leaf.c.chain == trajectory_id, text("chain <> ''"))  # as its index says
     found = connection.execute(select(log_leaf).where(*chain).order_by(log_leaf.c.leaf_index).limit(MOST_LEAVES + 1)).all()
     last = select(checkpoint).where(checkpoint.c.tenant == tenant).order_by(checkpoint.c.size.desc()).limit(1)
     note = connection.execute(last).first()
@@ -60,8 +60,8 @@ def proof_of(connection: Connection, tenant: str, trajectory_id: str, checkpoint
             state = "waiting" if leaf.leaf_index >= size else "not in the tree"
         hexed = [node.hex() for node in path or ()]
         shown.append(Proven(leaf.leaf_index, leaf.kind, leaf.row_key, leaf.leaf_hash.hex(), hexed, _said(state)))
-    text, cut_us = (note.note, note.cut_us) if note is not None else ("", None)
-    return Proof(text, size, cut_us, root is not None, shown, len(found) > MOST_LEAVES)
+    written, cut_us = (note.note, note.cut_us) if note is not None else ("", None)
+    return Proof(written, size, cut_us, root is not None, shown, len(found) > MOST_LEAVES)
 
 
 def _paths(
