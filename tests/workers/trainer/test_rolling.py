@@ -19,7 +19,6 @@ from workers.trainer.keeper import Keeper
 from workers.trainer.publish import Publisher
 from workers.trainer.version_directory import TrainerState, VersionManifest, write_version
 
-
 pytestmark = pytest.mark.slow
 
 
