@@ -64,7 +64,7 @@ def out(
 
 @app.command()
 def back(worker: WorkerId, data_dir: DataDir, config_dir: ConfigDir) -> None:
-    """Take a worker back into rotation. One that holds an older version is brought up first; one with wrong weights must be restarted.
+    """Take a worker back into rotation. If it holds an older version it is brought up first; with wrong weights, restart it instead.
 
     \b
     Example:
