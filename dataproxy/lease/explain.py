@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from atdp.rewards import Reward, event_of, turn_id
 from dataproxy.lease.windows import Now, place_of
@@ -44,14 +44,14 @@ def explain(connection: Connection, now: Now, tenant: str, trajectory_id: str, r
     return Explanation(place, left_out, _cut_and_extended(connection, tenant, trajectory_id))
 
 
-def _decisions(connection: Connection, tenant: str, trajectory_id: str) -> list[Row[Any]]:
+def _decisions(connection: Connection, tenant: str, trajectory_id: str) -> list[Any]:
     """Decisions about its events, in their order.
 
     In two steps, not in a join: a planner without statistics would begin with all decisions of the tenant.
     """
     mine = select(event.c.event_id, event.c.seq).where(event.c.tenant == tenant, event.c.trajectory_id == trajectory_id)
     places = {row.event_id: row.seq for row in connection.execute(mine)}
-    names, found = sorted(places), list[Row[Any]]()
+    names, found = sorted(places), list[Any]()
     for start in range(0, len(names), _CHUNK):
         where = (eligibility.c.tenant == tenant, eligibility.c.event_id.in_(names[start : start + _CHUNK]))
         query = select(eligibility.c.event_id, eligibility.c.choice, eligibility.c.eligible, eligibility.c.reason)
