@@ -64,7 +64,7 @@ def out(
 
 @app.command()
 def back(worker: WorkerId, data_dir: DataDir, config_dir: ConfigDir) -> None:
-    """Take a worker back into rotation. If it holds an older version it is brought up first; with wrong weights, restart it instead.
+    """Take a worker back into rotation. One with an older version is brought up first; one with wrong weights needs a restart.
 
     \b
     Example:

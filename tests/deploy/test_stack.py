@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deploy.launcher.options import UpOptions
-from deploy.launcher.stack import DATAPROXY, Endpoints, Served, child_specs
+from deploy.launcher.stack import DATAPROXY, Endpoints, Served, child_specs, starts_after, stop_order
 from deploy.paths import Paths
 
 URL, OWNER_URL = "postgresql+psycopg://headrace@/headrace", "postgresql+psycopg://headrace_owner@/headrace"
@@ -29,3 +29,15 @@ def test_a_database_that_was_named_reaches_the_data_proxy_alone(tmp_path: Path, 
     environment = dataproxy_environment(tmp_path, database_url=URL, database_owner_url=OWNER_URL)
     assert [environment[name] for name in names] == [URL, OWNER_URL]
     assert not set(names) & set(dataproxy_environment(tmp_path))
+
+
+def test_two_workers_are_two_engines_that_gateway_trainer_and_keeper_know(tmp_path: Path) -> None:
+    asked = UpOptions(Paths(tmp_path / "data", tmp_path / "config"), num_workers=2)
+    endpoints = Endpoints("http://127.0.0.1:1", "http://127.0.0.1:2", None, ("http://127.0.0.1:3",))
+    specs = {spec.name: spec for spec in child_specs(asked, endpoints, serving, tmp_path)}
+    assert {"engine", "engine-2", "keeper", "trainer"} <= specs.keys() <= starts_after(2).keys() == set(stop_order(2))
+    urls = '["http://127.0.0.1:2", "http://127.0.0.1:3"]'
+    assert specs["gateway"].environment["HEADRACE_GATEWAY_ENGINE_URLS"] == urls
+    for name in ("trainer", "keeper"):
+        assert specs[name].environment["HEADRACE_TRAINER_GATEWAY_URL"] == "http://127.0.0.1:1"
+    assert asked.needed_bytes > UpOptions(asked.paths).needed_bytes
