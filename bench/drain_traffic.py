@@ -1,7 +1,7 @@
 """Exchanges as a gateway journals them, for measuring the drain: short support talks, and an agent that works with tools.
 
-Seeded, invented, with an e-mail address and a phone number in each conversation. Prompts are rendered in the ChatML form, as those of
-SmolLM2 and Qwen are; ids are those of a made-up vocabulary of words.
+Seeded, invented, with an e-mail address and a phone number in each conversation. Prompts are rendered in the ChatML form, as those
+of SmolLM2 and Qwen are; ids are those of a made-up vocabulary of words.
 """
 
 import asyncio

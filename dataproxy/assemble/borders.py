@@ -27,8 +27,8 @@ def token_digests(digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterab
 def prompt_digests(
     digests: KeyedDigests, ids: NDArray[np.int32], lengths: Iterable[int]
 ) -> tuple[dict[int, bytes], Callable[[NDArray[np.int32]], bytes]]:
-    """What ``token_digests`` gives, and a function that gives the digest of ``ids`` and what it is called with, joined; one pass."""
-    data = memoryview(np.ascontiguousarray(ids, "<i4")).cast("B")
+    """What ``token_digests`` gives, and what gives the digest of ``ids`` joined with an output [N]; one pass."""
+    data = np.ascontiguousarray(ids, "<i4").view(np.uint8).data
     rolling = digests.rolling(_TOKENS)
     found: dict[int, bytes] = {}
     done = 0
@@ -40,7 +40,7 @@ def prompt_digests(
 
     def with_output(output: NDArray[np.int32]) -> bytes:
         joined = rolling.copy()
-        joined.update(np.ascontiguousarray(output, "<i4"))
+        joined.update(np.ascontiguousarray(output, "<i4").view(np.uint8).data)
         return joined.digest()
 
     return found, with_output

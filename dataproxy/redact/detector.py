@@ -27,7 +27,7 @@ from dataproxy.redact.rules.tenant import compile_rules
 MOST_VALUES: Final = 1000
 """In a text with more values than this the rest is one value of kind BULK: it is a list of people, and nothing to learn from."""
 
-NO_POLICY: Final = RedactionPolicy()
+NO_POLICY: Final[RedactionPolicy] = RedactionPolicy()
 _REMEMBERED_CHUNKS = 50_000
 _LANGUAGE = "en"
 _SHORTEST = 6

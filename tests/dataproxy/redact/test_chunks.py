@@ -19,7 +19,21 @@ VALUES = [case.text for kind in KINDS for case in cases(kind, 20, seed=5)]
 PIECES = st.one_of(
     st.sampled_from(VALUES),
     st.text(alphabet=st.sampled_from("ab1２ .-+@:=/\\n%&;#x40{}\"'中é\u200b\n"), max_size=12),
-    st.sampled_from(["\n", "\\n", ">\n", "<|im_end|>\n", "phone: ", "version ", "order no ", "password=", "card ", "-----BEGIN PRIVATE KEY-----\n", " "]),
+    st.sampled_from(
+        [
+            "\n",
+            "\\n",
+            ">\n",
+            "<|im_end|>\n",
+            "phone: ",
+            "version ",
+            "order no ",
+            "password=",
+            "card ",
+            "-----BEGIN PRIVATE KEY-----\n",
+            " ",
+        ]
+    ),
 )
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 
