@@ -13,8 +13,8 @@ class PolicyVersion(msgspec.Struct, frozen=True, omit_defaults=True):
     """One set of weights. Made by the trainer's publisher, kept in the store, read by everybody.
 
     ``state``: published (directory complete, not serving), serving (swapped in and verified), canary (serves a share of sessions
-    beside the one that serves), retired (served earlier), failed (a swap to it failed). ``checksum`` is the engine's checksum of its
-    fused parameters.
+    beside the one that serves), retired (served earlier), failed (a swap to it failed). ``checksum`` is the engine's checksum of
+    its fused parameters.
     """
 
     version: str
