@@ -64,6 +64,7 @@ class Body(msgspec.Struct, omit_defaults=True):
     y: dict[str, Any] = {}
     r: list[dict[str, Any]] = []
     m: dict[str, Any] = {}
+    lane: str = "stable"
     extra: dict[str, Any] = {}
 
 
@@ -132,7 +133,7 @@ class _Rows:
     def add(self, item: StoredEvent, place: Placement | None, position: int) -> None:
         """All that is stored of one event."""
         e = item.event
-        body = msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, extra=e.extra))
+        body = msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, lane=e.lane, extra=e.extra))
         row = _event_row(item, place, position, body)
         spans, decisions, tokens = _span_rows(item), _decision_rows(item), [_token_row(item, place, one) for one in item.tokens]
         contents = self._new_contents(item)

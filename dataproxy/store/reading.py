@@ -108,6 +108,7 @@ def _event(
         agent=row.agent,
         subject=row.subject,
         session_id=row.session_id,
+        lane=body.lane,
         trajectory_id=row.trajectory_id,
         seq=row.seq,
         parent_id=row.parent_id,

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from sqlalchemy import select
@@ -11,6 +12,7 @@ from dataproxy.client.types import Feedback, LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
+from dataproxy.store.reading import find_event
 from dataproxy.store.schema import event, lease_item, training_use
 from tests.dataproxy.exchanges import MAC_SECRET, SAMPLING, exchange, record, said, user, write
 from tests.dataproxy.proxy import Proxy
@@ -276,3 +278,20 @@ async def test_a_reward_after_training_counts_at_the_next_use_and_rewrites_nothi
     reward(proxy, event_id, -1.0)
     (sample,) = lease(proxy, max_reuse=2).samples
     assert sample.reward == -1.0 and [r.value for r in sample.rewards] == [1.0, -1.0]
+
+
+async def test_events_say_their_lane_and_a_trajectory_that_both_lanes_served_is_left_out(proxy: Proxy) -> None:
+    def in_lane(session: str, lane: str) -> Any:
+        asked, got = call(proxy, "q", session=session)
+        return asked, msgspec.structs.replace(got, lane=lane)
+
+    calls = (in_lane("one", "stable"), in_lane("both", "stable"), in_lane("both", "canary"), in_lane("other", "canary"))
+    names = await stored(proxy, *calls)
+    with proxy.services.database.read() as connection:
+        lanes = [found.lane for name in names if (found := find_event(connection, "acme", name))]
+    assert lanes == ["stable", "stable", "canary", "canary"]
+    for name in names:
+        reward(proxy, name)
+    proxy.clock.advance(10)
+    held = lease(proxy)
+    assert {sample.session_id for sample in held.samples} == {"one", "other"} and held.skipped == {"mixed_lanes": 1}
