@@ -1,0 +1,139 @@
+"""Two real engines under traffic: versions roll through both, a canary has one for a share, neither serves what it must not."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from deploy.fleet import Worker, list_workers
+from deploy.launcher.running import RunningStack
+from tests.e2e import oracle
+from tests.e2e.test_kill import load, settle
+from tests.e2e.test_swap import serving
+from tests.stack import running_stack
+
+pytestmark = pytest.mark.e2e
+
+TRAINER = {
+    "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "8",
+    "HEADRACE_TRAINER_MAX_STALENESS": "100",
+    "HEADRACE_TRAINER_KEEP_VERSIONS": "101",
+    "HEADRACE_TRAINER_AUDIT_EVERY_S": "2",
+    "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',
+}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+    """Two workers and a trainer."""
+    with running_stack(tmp_path_factory.mktemp("fleet"), "--workers", "2", environment=TRAINER) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def key(stack: RunningStack) -> str:
+    """An agent's whose sessions train."""
+    return stack.new_agent("acme", "bot", training=True, reason="fleet test")
+
+
+@pytest.fixture
+def received(stack: RunningStack, key: str, tmp_path: Path) -> Iterator[Path]:
+    """What a client under load has got so far; not one of its calls may break."""
+    path = tmp_path / "received.jsonl"
+    with load(stack, key, path) as client:
+        oracle.until(lambda: path.exists() and len(oracle.lines(path, "answer")) > 20, "the first answers", stack)
+        yield path
+        assert client.poll() is None
+
+
+def headrace(stack: RunningStack, *arguments: str) -> str:
+    """What a command prints."""
+    where = ["--data-dir", str(stack.paths.data_dir), "--config-dir", str(stack.paths.config_dir)]
+    done = subprocess.run([sys.executable, "-m", "deploy.cli", *arguments, *where], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def held(stack: RunningStack) -> list[str]:
+    """What the engines themselves say that they hold; "" for one that does not answer."""
+    found = []
+    for url in stack.engines:
+        try:
+            found.append(httpx.get(f"{url}/model_info", timeout=30).json()["weight_version"])
+        except httpx.TransportError:
+            found.append("")
+    return found
+
+
+def workers(stack: RunningStack) -> dict[str, Worker]:
+    """The gateway's view, by URL."""
+    return {worker.url: worker for worker in list_workers(stack.paths)}
+
+
+def is_whole(stack: RunningStack) -> bool:
+    """Both engines serve what is on record."""
+    with stack.client() as client:
+        wanted = client.serving_version().version
+    found = workers(stack).values()
+    return held(stack) == [wanted] * 2 and all(worker.health == "ready" and not worker.refusal for worker in found)
+
+
+def test_versions_roll_through_both_while_every_call_is_answered(stack: RunningStack, received: Path) -> None:
+    oracle.until(lambda: serving(stack) >= 3, "three versions", stack)
+    answers = oracle.lines(received, "answer")
+    settle(stack)
+    answered = {event.m["worker"] for event in oracle.all_events(stack)}
+    assert answered == set(stack.engines)
+    oracle.check_answers(stack, answers)
+    broken = [event.y for event in oracle.all_events(stack) if event.y["delivery"] not in ("complete", "disconnected")]
+    assert not broken, f"{len(broken)} calls broke: {broken[:2]}"
+
+
+def test_a_canary_serves_its_sessions_and_is_promoted(stack: RunningStack, received: Path, key: str, tmp_path: Path) -> None:
+    oracle.until(lambda: serving(stack) >= 2, "two versions", stack)
+    earlier = "v000001"
+    assert f"{earlier} is pinned" in headrace(stack, "versions", "pin", earlier, "--reason", "compared")
+    assert "is a canary: 50.0% of the sessions" in headrace(stack, "versions", "canary", earlier, "--share", "0.5")
+    lanes = {worker.lane: worker.version for worker in workers(stack).values()}
+    assert set(lanes) == {"stable", "canary"}
+    assert json.loads(headrace(stack, "versions", "show", earlier, "--json"))["state"] == "canary"
+    assert "canary" in headrace(stack, "versions", "list") and earlier not in headrace(stack, "versions", "gc", "--keep", "1")
+
+    answers = asyncio.run(sessions(stack, key, 12))
+    settle(stack)
+    with stack.client() as client:
+        events = {session: [client.get_event(name) for name in names] for session, names in answers.items()}
+    assert {len({event.event.lane for event in of_one}) for of_one in events.values()} == {1}, "a session has one lane"
+    used = {session: of_one[0].event.lane for session, of_one in events.items()}
+    assert set(used.values()) == {"stable", "canary"}
+    for session, of_one in events.items():
+        versions = {span[0] for event in of_one for choice in event.event.m["versions"] for span in choice}
+        assert (versions == {earlier}) == (used[session] == "canary"), (session, used[session], versions)
+
+    assert f"{earlier} serves" in headrace(stack, "versions", "promote", earlier).replace("\n", " ")
+    oracle.until(lambda: {worker.lane for worker in workers(stack).values()} == {"stable"}, "one lane", stack)
+    oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+    headrace(stack, "versions", "export", earlier, str(tmp_path / "exported"))
+    assert (tmp_path / "exported" / "model.safetensors").exists()
+    headrace(stack, "versions", "rollback", "v000000")
+    oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+
+
+async def sessions(stack: RunningStack, key: str, num: int) -> dict[str, list[str]]:
+    """Two turns in each of so many sessions; the event ids by session."""
+    found: dict[str, list[str]] = {}
+    async with httpx.AsyncClient(base_url=stack.gateway, headers={"authorization": f"Bearer {key}"}, timeout=120) as client:
+        for number in range(num):
+            session, said = f"canary-test-{number}", [{"role": "user", "content": f"session {number}"}]
+            for _ in range(2):
+                body = {"model": stack.model, "messages": said, "max_tokens": 4}
+                answer = await client.post("/v1/chat/completions", json=body, headers={"x-session-id": session})
+                assert answer.status_code == 200
+                found.setdefault(session, []).append(oracle.event_id(answer.json()["id"]))
+                said = [*said, {"role": "user", "content": "go on"}]
+    return found
