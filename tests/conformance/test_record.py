@@ -32,8 +32,11 @@ def rid() -> str:
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_every_byte_but_the_record_is_as_without_it(target: Target, shape: str) -> None:
     body = {"max_tokens": 12, **SHAPES[shape]}
-    plain = await target.chat(None, **body)
-    recorded = await target.chat(rid(), **body)
+    for _ in range(5):  # a starved engine joins two events of either stream into one; a difference of ours would come each time
+        plain = await target.chat(None, **body)
+        recorded = await target.chat(rid(), **body)
+        if normalised(recorded) == normalised(plain):
+            break
     assert plain.record is None and recorded.record is not None
     assert recorded.status == plain.status == 200
     indices = range(body.get("n", 1))

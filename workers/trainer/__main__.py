@@ -25,7 +25,7 @@ from workers.trainer.loop import Trainer, run
 from workers.trainer.metrics import Reporter
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.publish import Publisher, engines_of
-from workers.trainer.ranks import Ranks, start_ranks, stop_ranks
+from workers.trainer.ranks import Ranks, end_process, start_ranks, stop_ranks
 from workers.trainer.settings import Settings
 
 logger = logging.getLogger("workers.trainer")
@@ -130,4 +130,4 @@ def configure_logging(as_json: bool, rank: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    end_process(main())

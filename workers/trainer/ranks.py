@@ -7,9 +7,10 @@ comes from the environment; without it there is one rank and no network.
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -77,3 +78,14 @@ def start_ranks() -> Ranks:
 def stop_ranks() -> None:
     """Leave the process group."""
     dist.destroy_process_group()
+
+
+def end_process(status: int) -> NoReturn:
+    """Leave the process with ``status``, output flushed and nothing finalised.
+
+    Threads of torch's process group may still let go of Python objects; while the interpreter is being finalised such a thread ends
+    the process by "terminate called without an active exception", and finished work would be told as a crash.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -9,7 +9,7 @@ import torch
 from tests.workers.trainer.micro import PLAIN, SCHEDULE, random_rows
 from workers.trainer.adapter import AdapterShape
 from workers.trainer.policy import Policy
-from workers.trainer.ranks import start_ranks, stop_ranks
+from workers.trainer.ranks import end_process, start_ranks, stop_ranks
 from workers.trainer.statistics import merge, summary
 from workers.trainer.step import make_optimizer, microbatches, train
 
@@ -38,3 +38,4 @@ def main(micro: Path, out: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), Path(sys.argv[2]))
+    end_process(0)
