@@ -80,7 +80,7 @@ def _redacted(services: Services, caller: KeyInfo, item: Feedback) -> tuple[str,
     tenant = scope(caller)
     if tenant is None:
         with services.database.read() as connection:
-            tenant = tenant_of_target(connection, item.target)
+            tenant = tenant_of_target(connection, services.mac_secret, item.target)
         if tenant is None:
             raise NotFound("no such completion, event, trajectory or session")
     redactor = services.redactors.of(tenant)

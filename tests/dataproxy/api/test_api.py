@@ -197,6 +197,20 @@ async def test_the_whole_loop_through_the_async_client(proxy: Proxy, socket_path
         assert (await admin.get_trajectory(ids[0])).trained_by == ["v000001"]
 
 
+async def test_an_operator_rewards_an_answer_that_is_still_on_its_way(proxy: Proxy, socket_path: Path) -> None:
+    pair = exchange([user("q")])
+    proxy.key("agent")
+    async with DataProxyClient(socket_path, proxy.files.api_key("admin")) as admin:
+        receipt = await admin.feedback(Feedback(pair[0].completion_id, 1.0))
+        assert (receipt.status, receipt.target_id) == ("pending", pair[0].event_id)
+        forged = pair[0].completion_id[:-1] + ("0" if pair[0].completion_id[-1] != "0" else "1")
+        with pytest.raises(NotFound, match="no such completion"):
+            await admin.feedback(Feedback(forged, 1.0))
+        await store(proxy, pair)
+        assert (await admin.feedback(Feedback(pair[0].completion_id, 1.0))).status == "stored"
+        assert (await admin.status()).rewards == 2
+
+
 def test_a_version_that_serves_retires_the_one_before_and_the_history_stays(proxy: Proxy, socket_path: Path) -> None:
     with SyncDataProxyClient(socket_path, proxy.files.api_key("trainer")) as trainer:
         with pytest.raises(NotFound):
