@@ -86,7 +86,7 @@ def test_first_start_second_start_and_what_is_refused(tmp_path: Path) -> None:
         assert elsewhere.returncode == 1 and f"Cannot listen on 127.0.0.1:{port}" in elsewhere.stderr
 
         pids = program_pids(tmp_path)
-        assert set(pids) == {"dataproxy", "engine", "gateway"}
+        assert set(pids) == {"dataproxy", "engine", "gateway", "keeper"}
         assert "nothing is left running" in up.end()
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
         assert program_pids(tmp_path) == {}
