@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -16,6 +19,10 @@ from tests.e2e import oracle
 from tests.e2e.test_kill import load, settle
 from tests.e2e.test_swap import serving
 from tests.stack import running_stack
+from workers.inference.client import swap_weights
+from workers.inference.client.checksum import load_directory
+from workers.trainer.paths import TrainerPaths
+from workers.trainer.publish_lock import publish_lock
 
 pytestmark = pytest.mark.e2e
 
@@ -117,11 +124,30 @@ def test_a_canary_serves_its_sessions_and_is_promoted(stack: RunningStack, recei
 
     assert f"{earlier} serves" in headrace(stack, "versions", "promote", earlier).replace("\n", " ")
     oracle.until(lambda: {worker.lane for worker in workers(stack).values()} == {"stable"}, "one lane", stack)
-    oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+    await_whole(stack)
     headrace(stack, "versions", "export", earlier, str(tmp_path / "exported"))
     assert (tmp_path / "exported" / "model.safetensors").exists()
     headrace(stack, "versions", "rollback", "v000000")
-    oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+    await_whole(stack)
+
+
+@contextmanager
+def nobody_trains(stack: RunningStack) -> Iterator[None]:
+    """The trainer stands still, between two publications."""
+    pid = stack.pid("trainer")
+    assert pid is not None
+    with publish_lock(TrainerPaths(stack.paths.data_dir).publish_lock):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def await_whole(stack: RunningStack) -> None:
+    """Return once both engines serve what is on record; with a version a second there would be hardly a moment to see it."""
+    with nobody_trains(stack):
+        oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
 
 
 async def sessions(stack: RunningStack, key: str, num: int) -> dict[str, list[str]]:
@@ -137,3 +163,33 @@ async def sessions(stack: RunningStack, key: str, num: int) -> dict[str, list[st
                 found.setdefault(session, []).append(oracle.event_id(answer.json()["id"]))
                 said = [*said, {"role": "user", "content": "go on"}]
     return found
+
+
+@pytest.mark.soak
+def test_an_engine_that_dies_gets_what_serves_before_it_serves(stack: RunningStack, received: Path) -> None:
+    before, second = serving(stack), stack.engines[1]
+    end_second(stack)
+    oracle.until(lambda: workers(stack)[second].health == "down", "the loss of a worker", stack)
+    oracle.until(lambda: serving(stack) > before, "a version without it", stack)
+    await_whole(stack)
+
+
+@pytest.mark.soak
+def test_an_engine_that_lies_about_its_version_is_found_and_taken_out(stack: RunningStack) -> None:
+    second = stack.engines[1]
+    with nobody_trains(stack), stack.client() as client:
+        oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+        serves = client.serving_version()
+        wrong = {name: tensor + 0.1 for name, tensor in load_directory(Path(serves.directory)).items()}
+        swap_weights(second, wrong, serves.version)
+        oracle.until(lambda: "but its weights are others" in workers(stack)[second].refusal, "the lie's discovery", stack)
+        assert f"{second} gets no calls: says that it holds {serves.version}" in headrace(stack, "status").replace("\n", " ")
+        end_second(stack)
+        oracle.until(lambda: is_whole(stack), "its return after a restart", stack)
+
+
+def end_second(stack: RunningStack) -> None:
+    """kill -9 of the second engine; its supervisor starts it again."""
+    pid = stack.pid("engine-2")
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
