@@ -23,6 +23,8 @@ _VARIES = frozenset(
 )
 _JOINED = frozenset(("content", "reasoning_content", "text", "thinking", "partial_json", "delta", "refusal", "arguments"))
 _LISTS = frozenset(("tokens", "token_logprobs", "top_logprobs", "text_offset", "content", "logprobs"))
+_NOW_AND_THEN = frozenset(("finish_reason", "matched_stop", "logprobs"))
+_APART = object()
 
 
 def comparable(content_type: str, body: bytes) -> Any:
@@ -57,11 +59,10 @@ def _joined(events: list[tuple[str, Any]]) -> Any:
     lanes: dict[Any, list[Any]] = {}
     for name, document in events:
         lane = lanes.setdefault(_place(document), [])
-        if lane and name == lane[-1][0] and isinstance(document, dict):
-            merged = _merged(lane[-1][1], document)
-            if merged is not None:
-                lane[-1] = (name, merged)
-                continue
+        merged = _merged(lane[-1][1], document) if lane and name == lane[-1][0] and isinstance(document, dict) else _APART
+        if merged is not _APART:
+            lane[-1] = (name, merged)
+            continue
         lane.append((name, document))
     return sorted(([str(place), lane] for place, lane in lanes.items()), key=lambda one: str(one[0]))
 
@@ -73,14 +74,14 @@ def _place(document: Any) -> Any:
 
 
 def _merged(before: Any, after: Any) -> Any:
-    """Two pieces as one where they differ in nothing but their text, else None."""
+    """Two pieces as one where they differ in nothing but their text and what ends it, else ``_APART``."""
     if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
         merged = {name: _merged_field(name, before[name], after[name]) for name in before}
-        return None if any(one is None and before[name] is not None for name, one in merged.items()) else merged
+        return _APART if any(one is _APART for one in merged.values()) else merged
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         found = [_merged(one, other) for one, other in zip(before, after, strict=True)]
-        return None if any(one is None for one in found) else found
-    return before if before == after else None
+        return _APART if any(one is _APART for one in found) else found
+    return before if before == after else _APART
 
 
 def _merged_field(name: str, before: Any, after: Any) -> Any:
@@ -88,4 +89,6 @@ def _merged_field(name: str, before: Any, after: Any) -> Any:
         return before + after
     if name in _LISTS and isinstance(before, list) and isinstance(after, list):
         return before + after
+    if name in _NOW_AND_THEN and None in (before, after):
+        return after if before is None else before
     return _merged(before, after)
