@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 from gateway.answers import error_headers
 from gateway.dialects.forms import OPENAI
 from gateway.edge.agent_call import AgentCall
+from gateway.edge.body import MAX_PAUSES
 from gateway.edge.facts import Facts
 from gateway.edge.heads import encode_answer, encode_lines
 from gateway.edge.routes import route
@@ -57,6 +58,8 @@ class AgentConnection(HttpToolsProtocol):
         self._is_further = False
         self._num_fruitless = 0
         """Bytes in a row that neither ended a head nor were of a body."""
+        self._is_unread = False
+        """Whether a body that goes to ASGI is still on its way: a route that wants none answers and leaves it there."""
 
     @property
     def server_lines(self) -> bytes:
@@ -83,10 +86,13 @@ class AgentConnection(HttpToolsProtocol):
         self._deadline = math.inf
         if self._served is not None:
             self._served.overdue()
-        elif self.transport.is_closing() or self._is_answering():
+        elif self.transport.is_closing():
             return
-        elif self._between:
-            self.transport.close()  # kept alive long enough
+        elif self._is_answering():
+            if self._is_unread:
+                self.expect_within(self.gateway.settings.control_timeout_s)
+        elif self._between or self._is_unread:
+            self.transport.close()  # kept alive, or answered without what it still sends, long enough
         else:
             self._refuse_slow_head()
 
@@ -246,6 +252,9 @@ class AgentConnection(HttpToolsProtocol):
             call.complete = True
         else:
             super().on_message_complete()
+            self._is_unread = False
+            if self._served is None:
+                self.expect_nothing()
 
     def _pause_if_far_ahead(self, num_bytes: int) -> None:
         """Of requests behind the one that is served, a little is read: an end of the connection is only seen by reading."""
@@ -257,6 +266,7 @@ class AgentConnection(HttpToolsProtocol):
         """Let uvicorn have the request whose head is here."""
         url, headers = self.url, self.headers
         self._deadline = math.inf
+        self._is_unread = True
         super().on_message_begin()
         self.url = url
         for name, value in headers:
@@ -266,6 +276,8 @@ class AgentConnection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         if not isinstance(cycle, AgentCall):
             super()._start_asgi_task(cycle, app)
+            if self._is_unread:
+                self.expect_within(MAX_PAUSES * self.gateway.settings.body_timeout_s)
             return
         self._served = cycle
         cycle.proceed()

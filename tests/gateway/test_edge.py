@@ -301,6 +301,32 @@ async def test_a_body_of_another_route_that_does_not_come_is_408_too(run_dir, pa
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 408 ")
 
 
+async def test_a_body_that_no_route_wants_does_not_hold_its_connection(served):
+    async with connected(served) as (reader, writer):
+        await eventually(lambda: served.gateway.agents)
+        (agent,) = served.gateway.agents
+        agent.loop = clock = Ahead(agent.loop)
+        writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n ")
+        assert (await answer(reader))[0] == 200
+        clock.by_s += 29
+        agent.sweep(clock.time())
+        assert not agent.transport.is_closing()
+        writer.write(b" ")
+        clock.by_s += 600
+        agent.sweep(clock.time())
+        await eventually(lambda: not served.gateway.agents)
+
+
+async def test_a_body_that_no_route_wants_may_come_late_and_the_connection_goes_on(served):
+    async with connected(served) as (reader, writer):
+        writer.write(b"GET /health HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n ")
+        assert (await answer(reader))[0] == 200
+        writer.write(b" ")
+        await eventually(lambda: next(iter(served.gateway.agents))._between)
+        writer.write(request())
+        assert (await answer(reader))[0] == 200
+
+
 ACME = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer hr_acme\r\n".encode()
 
 
