@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol
 import httpx
 import msgspec
 
+from workers.inference.client.tls import trust
 from workers.trainer.errors import FleetUnknown
 
 Lane = Literal["stable", "canary"]
@@ -161,12 +162,15 @@ class GatewayFleet:
         """As Fleet."""
         self._ask("DELETE", f"/v1/workers/{seat.id}/out")
 
+    def _client(self) -> httpx.Client:
+        return httpx.Client(base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False, verify=trust())
+
     def _ask(self, method: str, path: str, body: Any = None) -> bytes:
         content = None if body is None else msgspec.json.encode(body)
         waited_s, problem = 0.0, ""
         while True:
             try:
-                with httpx.Client(base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False) as client:
+                with self._client() as client:
                     response = client.request(method, path, content=content)
                 if response.status_code < 400:
                     return response.content

@@ -16,6 +16,7 @@ from typing import Final, Self
 import httpx
 import msgspec
 
+from workers.inference.client.tls import trust
 from workers.trainer.compute import Compute, Controller, Decision, Load
 
 _BACKLOG_EVERY_S: Final = 30.0
@@ -123,7 +124,7 @@ class Gate:
 
     def _look_until_ended(self) -> None:
         backlog, asked_at = 1.0, -_BACKLOG_EVERY_S
-        with httpx.Client(timeout=_TIMEOUT_S, trust_env=False) as client:
+        with httpx.Client(timeout=_TIMEOUT_S, trust_env=False, verify=trust()) as client:
             while not self._ended:
                 seen = [told for url in self._urls if (told := _ask(client, url)) is not None]
                 if time.monotonic() - asked_at >= _BACKLOG_EVERY_S:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Self
 import httpx
 import msgspec
 
+from workers.inference.client.tls import trust
 from workers.inference.errors import EngineRefused, EngineUnreachable
 
 PauseMode = Literal["abort", "retract", "in_place"]
@@ -46,7 +47,7 @@ class EngineClient:
     """
 
     def __init__(self, url: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._http = httpx.AsyncClient(base_url=url, timeout=timeout_s, trust_env=False)
+        self._http = httpx.AsyncClient(base_url=url, timeout=timeout_s, trust_env=False, verify=trust())
 
     async def __aenter__(self) -> Self:
         return self
