@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from deploy.launcher.running import RunningStack
-from tests.stack import running_stack
+from tests.e2e.conftest import TappedStack
 
 pytestmark = pytest.mark.e2e
 
@@ -14,14 +14,13 @@ CHAT = "/v1/chat/completions"
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
-    with running_stack(tmp_path_factory.mktemp("bad"), "--no-train") as running:
-        yield running
+def stack(tapped_stack: TappedStack) -> RunningStack:
+    return tapped_stack.stack
 
 
 @pytest.fixture(scope="module")
 def caller(stack: RunningStack) -> Iterator[httpx.Client]:
-    key = stack.new_agent("acme", "bot", training=False, reason="bad input test")
+    key = stack.new_agent("clumsy", "bot", training=False, reason="bad input test")
     with httpx.Client(base_url=stack.gateway, headers={"authorization": f"Bearer {key}"}, timeout=60) as client:
         yield client
 

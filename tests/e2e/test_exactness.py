@@ -4,8 +4,6 @@ The reference is the tests' own tap in the engine's scheduler process, which sha
 """
 
 import json
-import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +23,8 @@ from dataproxy.client.vault_types import VaultAsk
 from dataproxy.redact.tokens import TokenBytes
 from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
-from tests.engine_fixture import TAP, Tapped
-from tests.stack import running_stack
+from tests.e2e.conftest import TappedStack
+from tests.engine_fixture import Tapped
 from workers.trainer.credit import PerTurn
 from workers.trainer.rows import build_rows
 from workers.trainer.vault import open_sample
@@ -60,19 +58,10 @@ class Tokens:
 
 
 @pytest.fixture(scope="module")
-def tapped_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningStack, Path, str]]:
-    directory = tmp_path_factory.mktemp("exact")
-    tap = directory / "tap.jsonl"
-    tap.touch()
-    path = os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")])
-    with running_stack(directory, "--no-train", environment={"PYTHONPATH": path, "HEADRACE_TEST_TAP": str(tap)}) as stack:
-        yield stack, tap, stack.new_agent("acme", "bot", training=True, reason="exactness test")
-
-
-@pytest.fixture(scope="module")
-def calls(tapped_stack: tuple[RunningStack, Path, str]) -> list[Call]:
+def calls(tapped_stack: TappedStack) -> list[Call]:
     """Streams, JSON answers, a conversation of three turns, n = 2, every dialect: by the SDKs, all rewarded."""
-    stack, _, key = tapped_stack
+    stack = tapped_stack.stack
+    key = stack.new_agent("acme", "bot", training=True, reason="exactness test")
     made: list[Call] = []
     with openai.OpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent:
         for number, prompt in enumerate(PROMPTS):
@@ -191,16 +180,14 @@ def assert_same(reference: list[Tokens], found: list[Tokens], num_choices: int) 
     assert found == reference
 
 
-def test_the_store_holds_the_ids_and_versions_that_the_scheduler_had(
-    tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]
-) -> None:
-    stack, tap, _ = tapped_stack
+def test_the_store_holds_the_ids_and_versions_that_the_scheduler_had(tapped_stack: TappedStack, calls: list[Call]) -> None:
+    stack, tap = tapped_stack
     for call in calls:
         assert_same(from_tap(tap, call), from_store(stack, call), call.num_choices)
 
 
-def test_one_changed_id_is_seen(tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]) -> None:
-    stack, tap, _ = tapped_stack
+def test_one_changed_id_is_seen(tapped_stack: TappedStack, calls: list[Call]) -> None:
+    stack, tap = tapped_stack
     reference, found = from_tap(tap, calls[0]), from_store(stack, calls[0])
     for field in ("prompt_ids", "output_ids", "versions"):
         changed = getattr(found[0], field).copy()
@@ -210,9 +197,9 @@ def test_one_changed_id_is_seen(tapped_stack: tuple[RunningStack, Path, str], ca
 
 
 def test_the_trainers_batch_holds_the_ids_that_the_scheduler_had_and_trains_on_sampled_tokens_alone(
-    tapped_stack: tuple[RunningStack, Path, str], calls: list[Call]
+    tapped_stack: TappedStack, calls: list[Call]
 ) -> None:
-    stack, tap, _ = tapped_stack
+    stack, tap = tapped_stack
     lease = lease_all(stack, sum(call.num_choices for call in calls))
     by_event = {oracle.event_id(call.completion_id): call for call in calls}
     seen: set[str] = set()
@@ -252,10 +239,8 @@ def lease_of(stack: RunningStack, tenant: str) -> Lease:
     return found[-1]
 
 
-def test_rows_of_the_vault_are_what_the_scheduler_had_where_redaction_masked(
-    tapped_stack: tuple[RunningStack, Path, str],
-) -> None:
-    stack, tap, _ = tapped_stack
+def test_rows_of_the_vault_are_what_the_scheduler_had_where_redaction_masked(tapped_stack: TappedStack) -> None:
+    stack, tap = tapped_stack
     key = stack.new_agent("sealed", "bot", training=True, reason="exactness test")
     with stack.client() as client:
         other = client.create_key(NewKey("sealed", "", "reviewer")).key
@@ -275,8 +260,8 @@ def test_rows_of_the_vault_are_what_the_scheduler_had_where_redaction_masked(
     assert not any(row.altered) and row.mask()[turn.start : turn.end].all()
 
 
-def test_with_pseudonyms_the_engine_has_no_value_and_nothing_is_masked(tapped_stack: tuple[RunningStack, Path, str]) -> None:
-    stack, tap, _ = tapped_stack
+def test_with_pseudonyms_the_engine_has_no_value_and_nothing_is_masked(tapped_stack: TappedStack) -> None:
+    stack, tap = tapped_stack
     key = stack.new_agent("veiled", "bot", training=True, reason="exactness test")
     with stack.client() as client:
         client.set_redaction(RedactionSet({"pseudonymize": True}, "exactness test", "veiled"))

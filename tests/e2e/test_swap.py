@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +13,9 @@ import pytest
 from atdp.versions import version_index
 from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
+from tests.e2e.conftest import TappedStack
 from tests.e2e.test_kill import load, settle
-from tests.engine_fixture import TAP, Tapped
+from tests.engine_fixture import Tapped
 from tests.stack import running_stack
 from workers.inference.client import EngineClient, SwapReport, expected_checksum, swap
 from workers.inference.model import make_tiny
@@ -30,16 +29,6 @@ TRAINER = {
     "HEADRACE_TRAINER_MAX_STALENESS": "100",
     "HEADRACE_TRAINER_KEEP_VERSIONS": "101",
 }
-
-
-@pytest.fixture(scope="module")
-def tapped_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningStack, Path]]:
-    directory = tmp_path_factory.mktemp("swap")
-    tap = directory / "tap.jsonl"
-    tap.touch()
-    path = os.pathsep.join([str(TAP), os.environ.get("PYTHONPATH", "")])
-    with running_stack(directory, "--no-train", environment={"PYTHONPATH": path, "HEADRACE_TEST_TAP": str(tap)}) as stack:
-        yield stack, tap
 
 
 async def stream(agent: openai.AsyncOpenAI, model: str, number: int, begun: asyncio.Semaphore) -> tuple[str, str | None]:
@@ -59,7 +48,7 @@ async def stream(agent: openai.AsyncOpenAI, model: str, number: int, begun: asyn
 
 
 async def swap_under_streams(stack: RunningStack, key: str, weights: Path) -> tuple[list[tuple[str, str | None]], SwapReport]:
-    """Begin the streams, swap while all of them run, and let them end."""
+    """Begin the streams, swap while all of them run, and let them end; then put the first weights back."""
     begun = asyncio.Semaphore(0)
     async with (
         openai.AsyncOpenAI(base_url=f"{stack.gateway}/v1", api_key=key, max_retries=0) as agent,
@@ -70,14 +59,16 @@ async def swap_under_streams(stack: RunningStack, key: str, weights: Path) -> tu
         for _ in streams:
             await begun.acquire()
         report = await swap(engine, weights, "v000001")
+    async with EngineClient(stack.engine) as engine:
+        await swap(engine, stack.model_dir, "v000000")
     return [task.result() for task in streams], report
 
 
 def test_sixteen_streams_outlive_a_swap_and_every_token_bears_the_version_that_sampled_it(
-    tapped_stack: tuple[RunningStack, Path], tmp_path: Path
+    tapped_stack: TappedStack, tmp_path: Path
 ) -> None:
     stack, tap = tapped_stack
-    key = stack.new_agent("acme", "bot", training=True, reason="swap test")
+    key = stack.new_agent("swapped", "bot", training=True, reason="swap test")
     ended, report = asyncio.run(swap_under_streams(stack, key, make_tiny(tmp_path / "other", seed=1)))
     assert [finish for _, finish in ended] == ["length"] * NUM_STREAMS
     assert (report.num_in_flight_before, report.num_aborted) == (NUM_STREAMS, 0)
