@@ -41,7 +41,7 @@ def create_gateway(settings: Settings, journal: ExchangeJournal) -> Gateway:
         keys=KeyTable(secret, settings.keys_wait_s),
         namer=SessionNamer(secret, settings.user_is_session),
         pool=Pool(settings.connect_timeout_s),
-        workers=[Worker(url) for url in settings.engine_urls],
+        workers=[Worker(url, kind="external" if url in settings.external_urls else "sglang") for url in settings.engine_urls],
         origins={url: Origin.parse(url) for url in settings.engine_urls},
         dataproxy=Origin.unix(data_dir / "run" / "dataproxy.sock"),
         admission=Admission(Board(data_dir / "gateway"), queue_bounds(settings)),

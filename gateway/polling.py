@@ -93,6 +93,7 @@ class WorkerPoller:
             self._failures[worker.url] += 1
             if self._failures[worker.url] >= _MAX_FAILURES:
                 worker.health = Health.DOWN
+                worker.instance = ""  # whoever answers here next may be another one
             if before is not worker.health:
                 log.warning("worker is down worker=%s: %s", worker.url, error)
             return

@@ -40,6 +40,8 @@ class Settings(BaseSettings):
     """Port to listen on; 0 takes a free one, which is logged."""
     engine_urls: tuple[str, ...] = ("http://127.0.0.1:30000",)
     """Base URL of each SGLang worker, as a JSON list."""
+    external_urls: tuple[str, ...] = ()
+    """Which of these are proxies of other providers (`python -m gateway.external`): no weights of ours, so none to compare."""
     data_dir: Path = Path("~/.local/share/headrace")
     """Holds the journal and the data proxy's socket."""
     config_dir: Path = Path("~/.config/headrace")

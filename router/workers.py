@@ -56,6 +56,10 @@ class Worker:
     busy_until: float = 0.0
     version: str = ""
     """The weights that it says it holds; empty where it does not say."""
+    instance: str = ""
+    """Which start of it this is, by its own word."""
+    proven: str | None = None
+    """The start of it whose weights were compared with the record; None: nobody keeps a record here, and no proof is asked for."""
     allowed: frozenset[str] = frozenset()
     """The versions that its lane serves; empty: any."""
     out: str = ""
@@ -76,9 +80,13 @@ class Worker:
     @property
     def refusal(self) -> str:
         """Why it must not serve although it answers; empty if it may."""
-        if self.out or not self.version or not self.allowed or self.version in self.allowed:
+        if self.out:
             return self.out
-        return f"holds {self.version}, its lane serves {' and '.join(sorted(self.allowed))}"
+        if self.version and self.allowed and self.version not in self.allowed:
+            return f"holds {self.version}, its lane serves {' and '.join(sorted(self.allowed))}"
+        if self.proven is not None and not (self.instance and self.proven == self.instance):
+            return f"has not shown yet that its weights are those of {self.version or 'what serves'}; the keeper asks it"
+        return ""
 
     @property
     def plain(self) -> bool:

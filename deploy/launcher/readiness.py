@@ -3,6 +3,7 @@
 ``verify=False`` only saves the making of a TLS context per question, which costs more than all the rest: nothing here speaks TLS.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,8 +13,8 @@ import httpx
 from deploy.errors import StartFailed
 
 _TIMEOUT_S = 2.0
-_KEY_TRIES = 150
-_KEY_PAUSE_S = 0.2
+_TRIES = 150
+_PAUSE_S = 0.2
 
 
 def http_ready(url: str) -> Callable[[], Awaitable[bool]]:
@@ -44,14 +45,24 @@ def wait_key_works(base_url: str, key: str) -> None:
         StartFailed: it does not, for much longer than that.
     """
     with httpx.Client(timeout=_TIMEOUT_S, trust_env=False, verify=False, headers={"authorization": f"Bearer {key}"}) as client:
-        for _ in range(_KEY_TRIES):
+        for _ in range(_TRIES):
             try:
                 if client.get(f"{base_url}/v1/models").status_code == httpx.codes.OK:
                     return
             except httpx.TransportError:
                 pass
-            time.sleep(_KEY_PAUSE_S)
+            time.sleep(_PAUSE_S)
     raise StartFailed(f"The gateway at {base_url} does not take a new key; its log says why.")
+
+
+async def may_serve(base_url: str) -> bool:
+    """Whether the gateway has a worker that may serve, once it has looked and the keeper has compared weights; waits for it."""
+    async with httpx.AsyncClient(timeout=_TIMEOUT_S, trust_env=False, verify=False) as client:
+        for _ in range(_TRIES):
+            if await _is_ok(client, f"{base_url}/ready"):
+                return True
+            await asyncio.sleep(_PAUSE_S)
+    return False
 
 
 def workers_of(base_url: str) -> dict[str, str] | None:

@@ -143,6 +143,7 @@ def _gateway(options: UpOptions, endpoints: Endpoints) -> ChildSpec:
         "PORT": port,
         "PROCESSES": str(options.num_gateways),
         "ENGINE_URLS": json.dumps(endpoints.workers),
+        "EXTERNAL_URLS": json.dumps([endpoints.external] if endpoints.external else []),
     }
     ready = http_ready(f"{endpoints.gateway}/health")
     return ChildSpec(GATEWAY, _fixed("-m", "gateway"), _environment("GATEWAY", values), ready, 30.0, 50.0)

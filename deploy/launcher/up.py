@@ -16,7 +16,7 @@ from deploy.launcher.first_run import FirstRun, ensure_first_run
 from deploy.launcher.lock import InstanceLock
 from deploy.launcher.model import ensure_model
 from deploy.launcher.options import UpOptions
-from deploy.launcher.readiness import wait_key_works
+from deploy.launcher.readiness import may_serve, wait_key_works
 from deploy.launcher.report import Report
 from deploy.launcher.stack import DATAPROXY, Endpoints, Served, child_specs, starts_after, stop_order
 from deploy.launcher.supervisor import Supervisor, end_on_signals
@@ -87,6 +87,8 @@ class _Up:
             first = await ensure_first_run(client, options.tenant, options.train_consent, make_key=not options.for_program)
         if first.key is not None:
             await asyncio.to_thread(wait_key_works, self._endpoints.gateway, first.key)
+        if not await may_serve(self._endpoints.gateway):
+            self._report.say("no worker may serve yet; `headrace workers` says why")
         self._write_stack_file()
         self._on_ready(self._endpoints, first)
 

@@ -71,6 +71,8 @@ class Follower:
         worker.draining = name in registered.draining
         worker.lane = registered.lanes.get(name, entry.lane if entry else "stable")
         worker.allowed = frozenset(registered.versions.get(worker.lane, ()))
+        is_kept = bool(registered.versions) and worker.kind == "sglang"
+        worker.proven = registered.proven.get(name, "") if is_kept else None
         worker.out = registered.out[name].reason if name in registered.out else ""
         if worker.out:
             worker.health = Health.DOWN

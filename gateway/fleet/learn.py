@@ -37,6 +37,7 @@ class _Continuity(msgspec.Struct):
 
 class _EngineState(msgspec.Struct):
     weight_version: str = ""
+    instance: str = ""
     num_aborted: int = 0
     continuity: _Continuity | None = None
 
@@ -80,7 +81,7 @@ async def learn_counts(gateway: Gateway, worker: Worker) -> None:
         return
     state = msgspec.json.decode(answer.body, type=_EngineState)
     metrics, where = gateway.metrics, ("worker", worker.url)
-    worker.version = state.weight_version
+    worker.version, worker.instance = state.weight_version, state.instance
     metrics.clear("headrace_engine_weight_version", worker.url)
     metrics.set("headrace_engine_weight_version", 1, *where, "version", state.weight_version)
     metrics.set("headrace_engine_aborted_total", state.num_aborted, *where)

@@ -41,9 +41,10 @@ class Out(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Registered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All that the file holds. ``draining``, ``out`` and ``lanes`` name workers by id, those of the settings too.
+    """All that the file holds. ``draining``, ``out``, ``lanes`` and ``proven`` name workers by id, those of the settings too.
 
-    ``lanes``: workers that were moved; ``versions``: the weights that each lane serves, any where a lane has no entry.
+    ``lanes``: workers that were moved; ``versions``: the weights that each lane serves, any where a lane has no entry. Once one
+    has, a worker serves only as the ``instance`` that was ``proven``: whose weights somebody compared with the record.
     """
 
     workers: tuple[Entry, ...] = ()
@@ -52,6 +53,7 @@ class Registered(msgspec.Struct, frozen=True, omit_defaults=True):
     out: dict[str, Out] = {}
     lanes: dict[str, Lane] = {}
     versions: dict[Lane, list[str]] = {}
+    proven: dict[str, str] = {}
 
     def living(self, now: float) -> "Registered":
         """Without what has expired."""
@@ -133,9 +135,8 @@ class Change:
         """Take a worker out; whether it was there."""
         kept = tuple(entry for entry in self.now.workers if id_of(entry.url) != worker_id)
         was_there = len(kept) < len(self.now.workers)
-        out, lanes = _without(self.now.out, worker_id), _without(self.now.lanes, worker_id)
-        draining = self.now.draining - {worker_id}
-        self.now = msgspec.structs.replace(self.now, workers=kept, draining=draining, out=out, lanes=lanes)
+        named = {name: _without(getattr(self.now, name), worker_id) for name in ("out", "lanes", "proven")}
+        self.now = msgspec.structs.replace(self.now, workers=kept, draining=self.now.draining - {worker_id}, **named)
         return was_there
 
     def drain(self, worker_id: str, on: bool) -> None:
@@ -155,6 +156,10 @@ class Change:
     def move(self, worker_id: str, lane: Lane) -> None:
         """Put a worker into a lane."""
         self.now = msgspec.structs.replace(self.now, lanes=self.now.lanes | {worker_id: lane})
+
+    def prove(self, worker_id: str, instance: str) -> None:
+        """Somebody compared the weights of this start of a worker with the record, and they are what it says."""
+        self.now = msgspec.structs.replace(self.now, proven=self.now.proven | {worker_id: instance})
 
     def put_out(self, worker_id: str, out: Out | None) -> None:
         """Take a worker out of rotation, or back in."""

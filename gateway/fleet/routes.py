@@ -55,10 +55,17 @@ class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str = ""
 
 
+class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The start of a worker (its ``instance``) whose weights are those on record of the version that it names."""
+
+    instance: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
 class WorkerView(msgspec.Struct, frozen=True):
     """A worker as operators see it. ``drained``: it is draining, runs nothing, and no session of it is recent.
 
-    ``version``: the weights that it says it holds; ``refusal``: why it gets no calls although it answers; ``out``: who took it out.
+    ``version``: the weights that it says it holds; ``proven``: the start of it that showed them; ``refusal``: why it gets no calls
+    although it answers; ``out``: who took it out.
     """
 
     id: str
@@ -75,6 +82,7 @@ class WorkerView(msgspec.Struct, frozen=True):
     drained: bool
     ejected: bool
     version: str
+    proven: str
     refusal: str
     out: Out | None
 
@@ -89,6 +97,7 @@ def add_fleet(api: FastAPI, gateway: Gateway, register: Register, follower: Foll
     api.add_api_route("/v1/workers/{worker_id}/drain", routes.undrain, methods=["DELETE"])
     api.add_api_route("/v1/workers/{worker_id}/out", routes.take_out, methods=["PUT"])
     api.add_api_route("/v1/workers/{worker_id}/out", routes.take_back, methods=["DELETE"])
+    api.add_api_route("/v1/workers/{worker_id}/proof", routes.prove, methods=["PUT"])
     api.add_api_route("/v1/workers/{worker_id}/lane", routes.move, methods=["PUT"])
     api.add_api_route("/v1/lanes", routes.share, methods=["PUT"])
 
@@ -149,6 +158,14 @@ class FleetRoutes:
         await self._require_operator(request, "trainer")
         self._known(worker_id)
         await self._change(lambda change: change.put_out(worker_id, None))
+        return _json(self._view(self._known(worker_id)))
+
+    async def prove(self, request: Request, worker_id: str) -> Response:
+        """Say which start of a worker holds what it says: where lanes serve versions on record, no other start of it serves."""
+        await self._require_operator(request, "trainer")
+        self._known(worker_id)
+        instance = (await self._read(request, Proof)).instance
+        await self._change(lambda change: change.prove(worker_id, instance))
         return _json(self._view(self._known(worker_id)))
 
     async def move(self, request: Request, worker_id: str) -> Response:
@@ -231,6 +248,7 @@ class FleetRoutes:
             drained=worker.draining and not worker.load and worker.recent.empty,
             ejected=worker.ejection.holds(time.monotonic()),
             version=worker.version,
+            proven=self._follower.registered.proven.get(id_of(worker.url), ""),
             refusal=worker.refusal,
             out=self._follower.registered.out.get(id_of(worker.url)) if worker.out else None,
         )

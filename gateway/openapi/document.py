@@ -166,6 +166,9 @@ def _fleet() -> dict[str, Any]:
             "put": _operation("Out of rotation", "operator", worker, (*denied, *body, 404), worker_id, request="Rotation"),
             "delete": _operation("Back in rotation", "operator", worker, (*denied, 404), worker_id),
         },
+        "/v1/workers/{worker_id}/proof": {
+            "put": _operation("Its weights were compared", "operator", worker, (*denied, *body, 404), worker_id, request="Proof")
+        },
         "/v1/workers/{worker_id}/lane": {
             "put": _operation("Move a worker to a lane", "operator", worker, (*denied, *body, 404), worker_id, request="Move")
         },

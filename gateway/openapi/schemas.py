@@ -111,6 +111,7 @@ SCHEMAS: dict[str, Schema] = {
             "in_flight": {"type": "integer"}, "elsewhere": {"type": "integer"}, "max_running": {"type": ["integer", "null"]},
             "draining": {"type": "boolean"}, "drained": {"type": "boolean"}, "ejected": {"type": "boolean"},
             "version": {**STRING, "description": "The weights that it says it holds."},
+            "proven": {**STRING, "description": "The start of it (`instance`) whose weights were compared with the record."},
             "refusal": {**STRING, "description": "Why it gets no calls although it answers; empty if it may serve."},
             "out": {"anyOf": [ref("Rotation"), {"type": "null"}]},
         },
@@ -127,6 +128,7 @@ SCHEMAS: dict[str, Schema] = {
         additionalProperties=False,
     ),
     "Move": record({"lane": {"enum": ["stable", "canary"]}}, "lane", additionalProperties=False),
+    "Proof": record({"instance": {**STRING, "minLength": 1, "maxLength": 100}}, "instance", additionalProperties=False),
     "Rotation": record(
         {
             "reason": {**STRING, "minLength": 1, "maxLength": 1000}, "until_restart": {"type": "boolean", "default": False},

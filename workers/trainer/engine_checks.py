@@ -15,13 +15,15 @@ from workers.trainer.errors import SwapFailed
 logger = logging.getLogger(__name__)
 
 
-async def proves(url: str, version: PolicyVersion) -> bool:
-    """Whether an engine says that it holds `version`, and its weights are those on record."""
+async def proves(url: str, version: PolicyVersion) -> str | None:
+    """The start of an engine (its instance) that says that it holds `version`, if its weights are those on record; else None."""
     try:
         async with EngineClient(url) as client:
-            return (await client.state()).weight_version == version.version and await client.checksum() == version.checksum
+            state = await client.state()  # before the checksum: another start that came in between is not the one that is proven
+            holds = state.weight_version == version.version and await client.checksum() == version.checksum
+            return state.instance if holds else None
     except InferenceError:
-        return False
+        return None
 
 
 async def settle(client: EngineClient) -> str:
@@ -48,10 +50,14 @@ async def settles(url: str) -> bool:
     return True
 
 
-async def compare(url: str, directory: Path) -> str:
-    """The engine's checksum, which is that of `directory`. Raises: SwapFailed where it is not; InferenceError."""
+async def compare(url: str, directory: Path) -> tuple[str, str]:
+    """The start of an engine (its instance), and its checksum, which is that of `directory`.
+
+    Raises: SwapFailed where it is not; InferenceError.
+    """
     async with EngineClient(url) as client:
-        found, wanted = await client.checksum(), expected_checksum(directory, (await client.state()).dtype)
+        state = await client.state()
+        found, wanted = await client.checksum(), expected_checksum(directory, state.dtype)
     if found != wanted:
         raise SwapFailed(f"{url} holds {found}, {directory} is {wanted}: start it with the model that the trainer has")
-    return found
+    return state.instance, found

@@ -112,7 +112,7 @@ class EngineFleet:
         reports: list[SwapReport] = []
         for place, seat in enumerate(seats):
             try:
-                reports.append(asyncio.run(self._take(seat, version, weights)))
+                reports.append(self._take(seat, version, weights))
                 version = msgspec.structs.replace(version, checksum=reports[-1].checksum)
             except InferenceError as error:
                 self._undo(seats[:place], seat, back, lane, f"did not take {version.version}: {error}")
@@ -130,9 +130,11 @@ class EngineFleet:
         checksums = set()
         for seat in self._present("stable"):
             try:
-                checksums.add(asyncio.run(compare(seat.url, directory)))
+                instance, checksum = asyncio.run(compare(seat.url, directory))
             except InferenceError as error:
                 raise SwapFailed(f"{seat.url} does not say what it serves: {error}") from error
+            self._prove(seat, instance)
+            checksums.add(checksum)
         self._fleet.serve({"stable": [directory.name]})
         return checksums.pop()
 
@@ -163,11 +165,22 @@ class EngineFleet:
             self._fleet.move(seat, "stable")
         self._fleet.serve({"canary": []})
 
-    async def _take(self, seat: Seat, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> SwapReport:
-        if version.checksum is not None and await proves(seat.url, version):
-            return SwapReport(version.version, 0, 0, 0.0, 0.0, version.checksum)
+    def _take(self, seat: Seat, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> SwapReport:
+        """Swap one engine, unless it holds `version` already; then it is proven. Raises InferenceError."""
+        instance, report = asyncio.run(self._send(seat, version, weights))
+        self._prove(seat, instance)
+        return report
+
+    async def _send(self, seat: Seat, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> tuple[str, SwapReport]:
+        if version.checksum is not None and (instance := await proves(seat.url, version)) is not None:
+            return instance, SwapReport(version.version, 0, 0, 0.0, 0.0, version.checksum)
         async with EngineClient(seat.url) as client:
-            return await self._transport.send(client, version, weights)
+            instance = (await client.state()).instance
+            return instance, await self._transport.send(client, version, weights)
+
+    def _prove(self, seat: Seat, instance: str) -> None:
+        if seat.proven != instance:
+            self._fleet.prove(seat, instance)
 
     def _present(self, lane: Lane) -> list[Seat]:
         """The workers of a lane that are in rotation and answer. What a dead publisher left open on them is undone."""
@@ -193,13 +206,16 @@ class EngineFleet:
         left = [seat for seat in self._fleet.view().seats if seat.lane == lane and seat.out is None and seat.health != "down"]
         alone = {seat.url for seat in left} <= {seat.url for seat in lost}
         for seat in lost:
-            if not (alone and asyncio.run(proves(seat.url, back))):
+            instance = asyncio.run(proves(seat.url, back)) if alone else None
+            if instance is None:
                 self._fleet.take_out(seat, Out(reason if seat is failed else f"did not go back to {back.version}"))
+            else:
+                self._prove(seat, instance)
         self._fleet.serve({lane: [back.version]})
 
     def _goes_back(self, seat: Seat, back: PolicyVersion) -> bool:
         try:
-            asyncio.run(self._take(seat, back, None))
+            self._take(seat, back, None)
         except InferenceError as error:
             logger.error("%s did not go back to %s: %s", seat.url, back.version, error)
             return False

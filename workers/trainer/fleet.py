@@ -34,7 +34,10 @@ class Out(msgspec.Struct, frozen=True):
 
 
 class Seat(msgspec.Struct, frozen=True):
-    """A worker in the fleet. `id` is the gateway's name for it; `health` is ready, waiting or down."""
+    """A worker in the fleet. `id` is the gateway's name for it; `health` is ready, waiting or down.
+
+    `proven`: the start of it (its instance) whose weights were compared with the record; no other start gets calls.
+    """
 
     id: str
     url: str
@@ -42,6 +45,7 @@ class Seat(msgspec.Struct, frozen=True):
     kind: str = "sglang"
     health: str = "ready"
     out: Out | None = None
+    proven: str = ""
 
 
 class View(msgspec.Struct, frozen=True):
@@ -73,6 +77,10 @@ class Fleet(Protocol):
 
     def move(self, seat: Seat, lane: Lane) -> None:
         """Put a worker into a lane."""
+        ...
+
+    def prove(self, seat: Seat, instance: str) -> None:
+        """This start of a worker has the weights on record of what it says it holds."""
         ...
 
     def take_out(self, seat: Seat, out: Out) -> None:
@@ -107,6 +115,10 @@ class FixedFleet:
     def move(self, seat: Seat, lane: Lane) -> None:
         """As Fleet."""
         self._seats[seat.url] = msgspec.structs.replace(self._seats[seat.url], lane=lane)
+
+    def prove(self, seat: Seat, instance: str) -> None:
+        """As Fleet; nobody routes by it."""
+        self._seats[seat.url] = msgspec.structs.replace(self._seats[seat.url], proven=instance)
 
     def take_out(self, seat: Seat, out: Out) -> None:
         """As Fleet."""
@@ -153,6 +165,10 @@ class GatewayFleet:
     def move(self, seat: Seat, lane: Lane) -> None:
         """As Fleet."""
         self._ask("PUT", f"/v1/workers/{seat.id}/lane", {"lane": lane})
+
+    def prove(self, seat: Seat, instance: str) -> None:
+        """As Fleet."""
+        self._ask("PUT", f"/v1/workers/{seat.id}/proof", {"instance": instance})
 
     def take_out(self, seat: Seat, out: Out) -> None:
         """As Fleet."""

@@ -1,6 +1,7 @@
 """`python -m workers.trainer.keeper`: sees to it that every worker holds the version on record for its lane, and nothing else.
 
-Owns the rule of rotation. A worker that joins late, was restarted, or missed a swap is brought to what serves before it gets calls.
+Owns the rule of rotation. A worker that joins late, was restarted, or missed a swap is brought to what serves before it gets calls,
+and none gets any before its weights were compared with the record.
 One that failed comes back once its checksum proves what it holds. One whose weights are not those of the version that it names is
 taken out until it is restarted or an operator takes it back. What a publisher that died left behind is settled. Works under the
 publish lock, so never beside a publisher. Not owned: making a version serve (`publish`). Place in the path: step 3, after the swap.
@@ -113,7 +114,8 @@ class Keeper:
             return False
         behind = version is None or state.weight_version != version.version
         unseen = known.instance != state.instance or self.clock() >= known.audited_at + self.audit_every_s
-        return behind or unseen or seat.out is not None
+        unproven = seat.out is not None or seat.proven != state.instance
+        return behind or unseen or unproven or state.paused  # paused: by a swap, or by a publisher that died
 
     def _see_to(self, seat: Seat, version: PolicyVersion) -> None:
         """Bring it up, or look at its weights; then in or out of rotation."""
@@ -131,7 +133,10 @@ class Keeper:
             reason = f"says that it holds {version.version}, but its weights are others (checksum {found[:12]}…)"
             logger.error("%s %s: it is out until it is restarted", seat.url, reason)
             self.fleet.take_out(seat, Out(reason, until_restart=True, instance=state.instance))
-        elif seat.out is not None:
+            return
+        if seat.proven != state.instance:
+            self.fleet.prove(seat, state.instance)
+        if seat.out is not None:
             logger.info("%s holds %s: back in rotation", seat.url, version.version)
             self.fleet.take_back(seat)
 
@@ -139,7 +144,7 @@ class Keeper:
         """Swap where it says another version; its state, and the checksum of what it holds then."""
         async with EngineClient(seat.url) as client:
             state = await client.state()
-            if state.update != "none":
+            if state.update != "none" or state.paused:
                 await settle(client)
                 state = await client.state()
             if state.weight_version == version.version:

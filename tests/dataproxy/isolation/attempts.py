@@ -196,6 +196,7 @@ GATEWAY = (
     Attempt("DELETE", "/v1/workers/w1/drain", "admin", route="/v1/workers/{worker_id}/drain"),
     Attempt("PUT", "/v1/workers/w1/out", "admin", (), {"reason": "x"}, route="/v1/workers/{worker_id}/out"),
     Attempt("DELETE", "/v1/workers/w1/out", "admin", route="/v1/workers/{worker_id}/out"),
+    Attempt("PUT", "/v1/workers/w1/proof", "admin", (), {"instance": "i"}, route="/v1/workers/{worker_id}/proof"),
     Attempt("PUT", "/v1/workers/w1/lane", "admin", (), {"lane": "canary"}, route="/v1/workers/{worker_id}/lane"),
     Attempt("PUT", "/v1/lanes", "admin", (), {"canary_per_mille": 1}),
     Attempt("GET", "/metrics", "agent"),

@@ -4,6 +4,7 @@ import pytest
 
 from gateway.fleet.register import id_of
 from gateway.polling import KeyPoller, WorkerPoller
+from gateway.upstream.origin import Origin
 from router.workers import Health
 from tests.fakes.dataproxy import key_row
 from tests.fakes.engine import FakeEngine
@@ -54,6 +55,12 @@ async def answers_of(served, count=12):
     return {half.worker for name, half in served.journal.finished.items() if name not in before}
 
 
+async def prove(publisher, engine, url):
+    """What the keeper says once it has compared this start's weights with the record."""
+    shown = await publisher.put(f"/v1/workers/{id_of(url)}/proof", json={"instance": engine.instance})
+    assert shown.status_code == 200 and shown.json()["proven"] == engine.instance
+
+
 async def test_a_worker_that_was_taken_out_serves_nothing_until_it_is_back(served, publisher, other):
     path = f"/v1/workers/{id_of(other.url)}/out"
     out = await publisher.put(path, json={"reason": "did not take v000002"})
@@ -68,6 +75,8 @@ async def test_a_worker_that_was_taken_out_serves_nothing_until_it_is_back(serve
 
 async def test_a_worker_that_holds_what_its_lane_does_not_serve_gets_no_calls(served, publisher, other):
     other.model.weights.version = "v000007"
+    for engine, url in ((served.engine, first_url(served)), (other, other.url)):
+        await prove(publisher, engine, url)
     await publisher.put("/v1/lanes", json={"versions": {"stable": ["v000000"]}})
     await poll(served)
     assert await answers_of(served) == {first_url(served)}
@@ -90,9 +99,54 @@ async def test_a_late_worker_with_old_weights_never_serves_before_it_has_the_new
         for _ in range(2):
             await poll(served)
             assert worker_at(served, late.url).health is Health.DOWN
+        await prove(publisher, late, late.url)
+        await poll(served)
+        assert worker_at(served, late.url).health is Health.DOWN
         late.model.weights.version = "v000000"
         await poll(served)
         assert worker_at(served, late.url).health is Health.READY
+
+
+async def test_a_worker_serves_nothing_before_its_weights_were_compared_at_each_of_its_starts(served, publisher, other):
+    await prove(publisher, served.engine, first_url(served))
+    await publisher.put("/v1/lanes", json={"versions": {"stable": ["v000000"]}})
+    await poll(served)
+    assert await answers_of(served) == {first_url(served)}
+    shown = {worker["url"]: worker for worker in (await publisher.get("/v1/workers")).json()["workers"]}
+    assert "has not shown yet that its weights are those of v000000" in shown[other.url]["refusal"]
+    await prove(publisher, other, other.url)
+    await poll(served)
+    assert await answers_of(served) == {first_url(served), other.url}
+    other.instance = "another start"
+    await poll(served)
+    assert await answers_of(served) == {first_url(served)}
+
+
+async def test_what_answers_after_a_worker_was_down_is_taken_for_another_start(served, publisher, other):
+    for engine, url in ((served.engine, first_url(served)), (other, other.url)):
+        await prove(publisher, engine, url)
+    await publisher.put("/v1/lanes", json={"versions": {"stable": ["v000000"]}})
+    poller, worker = WorkerPoller(served.gateway), worker_at(served, other.url)
+    await poller()
+    assert worker.health is Health.READY
+    origin = served.gateway.origins[other.url]
+    served.gateway.origins[other.url] = Origin.parse("http://127.0.0.1:9")
+    for _ in range(3):
+        await poller()
+    assert worker.health is Health.DOWN and worker.refusal
+    served.gateway.origins[other.url] = origin
+    await poller()
+    assert worker.health is Health.READY and not worker.refusal
+
+
+async def test_nobody_asks_a_proxy_of_other_providers_for_weights(served, publisher):
+    await publisher.put("/v1/lanes", json={"versions": {"stable": ["v000000"]}})
+    external = FakeEngine(model_name="other")
+    async with external.serve() as url, served.client("hr_operator") as operator:
+        await operator.post("/v1/workers", json={"url": url, "kind": "external"})
+        await poll(served)
+        assert worker_at(served, url).health is Health.READY
+        assert worker_at(served, first_url(served)).health is Health.DOWN
 
 
 async def test_every_answer_bears_the_lane_of_the_worker_that_gave_it(served, publisher, other):

@@ -51,7 +51,7 @@ async def urls(client):
     [
         ("GET", "/v1/workers"), ("POST", "/v1/workers"), ("DELETE", "/v1/workers/x"), ("POST", "/v1/workers/x/drain"),
         ("DELETE", "/v1/workers/x/drain"), ("PUT", "/v1/lanes"), ("PUT", "/v1/workers/x/out"), ("DELETE", "/v1/workers/x/out"),
-        ("PUT", "/v1/workers/x/lane"),
+        ("PUT", "/v1/workers/x/lane"), ("PUT", "/v1/workers/x/proof"),
     ],
 )  # fmt: skip
 async def test_only_the_operator_may_and_no_tenants_admin(served, key, method, path):

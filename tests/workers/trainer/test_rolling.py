@@ -14,7 +14,7 @@ from tests.fakes.engine import FakeEngine
 from tests.workers.trainer.world import World, run_world, served_engines
 from workers.trainer.engines import EngineFleet, Transport
 from workers.trainer.errors import CanaryRefused, SwapFailed
-from workers.trainer.fleet import FixedFleet, Out
+from workers.trainer.fleet import FixedFleet, Out, Seat
 from workers.trainer.keeper import Keeper
 from workers.trainer.publish import Publisher
 from workers.trainer.version_directory import TrainerState, VersionManifest, write_version
@@ -154,6 +154,26 @@ def test_one_that_lies_about_its_version_is_found_and_stays_out_until_it_is_rest
     liar.instance, liar.model.weights.tensors = "restarted", load_file(four.world.model / "model.safetensors")
     four.keeper.round()
     assert not four.out()
+
+
+def test_one_that_lies_from_its_first_moment_is_found_before_it_is_proven(four: Four, micro: Path) -> None:
+    assert all(seat.proven == four.engines[seat.url].instance for seat in four.fleet.view().seats)
+    with served_engines(micro, 2) as late:
+        for place, (url, engine) in enumerate(late.items()):
+            four.fleet._seats[url] = Seat(url, url)
+            if place:
+                engine.model.weights.tensors = {name: tensor + 1 for name, tensor in engine.model.weights.tensors.items()}
+        four.keeper.round()
+        (honest, engine), (liar, _) = late.items()
+        assert four.fleet._seats[honest].proven == engine.instance and list(four.out()) == [liar]
+        assert four.fleet._seats[liar].proven == "" and four.out()[liar].until_restart
+
+
+def test_one_that_takes_a_version_has_proven_itself(four: Four) -> None:
+    restarted = four.engines[four.url(1)]
+    restarted.instance = "another start"
+    four.publisher.publish(four.write("v000001"))
+    assert four.fleet._seats[four.url(1)].proven == "another start"
 
 
 def test_one_that_says_another_version_is_brought_back_to_the_one_on_record(four: Four) -> None:
