@@ -83,10 +83,21 @@ async def pour(journal: Journal, pairs: list[Exchange], rate_s: float) -> list[f
     return waits
 
 
-def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] | None = None) -> Exchange:
-    """One streamed call, answered by a text and maybe a tool call."""
+def ids_of(text: str) -> list[int]:
+    """Words where the vocabulary has them, else bytes."""
+    pieces = re.findall(r"<\|im_(?:start|end)\|>| ?[A-Za-z]+|.", text, re.DOTALL)
+    return [index for piece in pieces for index in ([_IDS[piece.encode()]] if piece.encode() in _IDS else piece.encode())]
+
+
+def exchange(
+    messages: list[dict[str, Any]],
+    answer: str,
+    call: dict[str, Any] | None = None,
+    encode_text: Callable[[str], list[int]] = ids_of,
+) -> Exchange:
+    """One streamed call, answered by a text and maybe a tool call; ``encode_text`` gives a text's ids."""
     event_id, now = new_event_id(), time.time_ns() // 1000
-    output = [*ids_of(answer), _IDS[_STOP.encode()]]
+    output = [*encode_text(answer), *encode_text(_STOP)]
     rendered = "".join(
         f"{_START}{m['role']}\n{m['content']}{''.join(c['function']['arguments'] for c in m.get('tool_calls', ()))}{_STOP}\n"
         for m in messages
@@ -99,7 +110,7 @@ def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] |
         "versions": [["v000000", 0, len(output)]],
         "finish_reason": "stop",
     }
-    record = {"v": 1, "rid": event_id, "prompt_ids": encode(ids_of(rendered), INT32), "sampling": {"temperature": 1.0}}
+    record = {"v": 1, "rid": event_id, "prompt_ids": encode(encode_text(rendered), INT32), "sampling": {"temperature": 1.0}}
     head = {"id": f"chatcmpl-{event_id}", "object": "chat.completion.chunk", "created": 1, "model": "tiny"}
     deltas: list[dict[str, Any]] = [{"content": piece} for piece in re.findall(r"\S+\s*", answer)]
     deltas += [{"tool_calls": [{"index": 0, **call}]}] if call is not None else []
@@ -117,12 +128,6 @@ def exchange(messages: list[dict[str, Any]], answer: str, call: dict[str, Any] |
     )  # fmt: skip
     record_bytes = msgspec.json.encode({**record, "choices": [choice]})
     return asked, ResponseHalf(event_id, 200, stream, record_bytes, True, "complete", "w1", now + 1, now + 2)
-
-
-def ids_of(text: str) -> list[int]:
-    """Words where the vocabulary has them, else bytes."""
-    pieces = re.findall(r"<\|im_(?:start|end)\|>| ?[A-Za-z]+|.", text, re.DOTALL)
-    return [index for piece in pieces for index in ([_IDS[piece.encode()]] if piece.encode() in _IDS else piece.encode())]
 
 
 def _ticket(rng: random.Random) -> str:

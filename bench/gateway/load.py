@@ -27,6 +27,7 @@ class Drive:
     errors: int = 0
     latencies: list[float] = field(default_factory=list)
     firsts: list[float] = field(default_factory=list)
+    gaps: list[float] = field(default_factory=list)
 
     def may_start(self) -> bool:
         """Whether another request may be sent; counts it."""
@@ -63,14 +64,19 @@ async def _answer(reader: asyncio.StreamReader, drive: Drive, sent: float) -> No
         drive.firsts.append((time.monotonic() - sent) * 1e6)
         drive.received += len(first + await reader.readexactly(int(length) - 1))
         return
-    begun = False
+    begun, event_at = False, 0.0
     while size := int((await reader.readuntil(b"\r\n")).strip(), 16):
         data = await reader.readexactly(size + 2)
         if not begun:
             drive.firsts.append((time.monotonic() - sent) * 1e6)
         begun = True
         drive.received += size
-        drive.events += data.count(b"\n\n")
+        for _ in range(data.count(b"\n\n")):
+            now = time.monotonic()
+            drive.events += 1
+            if event_at:
+                drive.gaps.append((now - event_at) * 1e6)
+            event_at = now
     await reader.readuntil(b"\r\n")
 
 
@@ -106,6 +112,8 @@ def main(port: int, connections: int, warmup_s: float, seconds: float, max_reque
         "p99_us": _percentile(drive.latencies, 0.99),
         "first_p50_us": _percentile(drive.firsts, 0.5),
         "first_p99_us": _percentile(drive.firsts, 0.99),
+        "gap_p50_us": _percentile(drive.gaps, 0.5),
+        "gap_p99_us": _percentile(drive.gaps, 0.99),
     }
     print(json.dumps(report), flush=True)
 

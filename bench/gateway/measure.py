@@ -19,7 +19,7 @@ class RefusedError(RuntimeError):
 
 
 class LoadReport(msgspec.Struct, frozen=True):
-    """What the load generator says. Times in µs; ``first`` is from the request to the first byte of the body."""
+    """What the load generator says. Times in µs; ``first``: until the body's first byte; ``gap``: between two events."""
 
     requests: int
     errors: int
@@ -31,6 +31,8 @@ class LoadReport(msgspec.Struct, frozen=True):
     p99_us: float
     first_p50_us: float
     first_p99_us: float
+    gap_p50_us: float
+    gap_p99_us: float
 
 
 @dataclass(slots=True, frozen=True)

@@ -54,6 +54,7 @@ def test_events_arrive_as_often_as_the_engine_sent_them(direct: Running, tmp_pat
     assert stats["events"] == 4 * 100
     assert sample.load.events == stats["events"] + 4 * 2  # each stream ends with its finish_reason and [DONE]
     assert sample.load.first_p50_us < sample.load.p50_us
+    assert 0 <= sample.load.gap_p50_us <= sample.load.gap_p99_us < sample.load.p50_us and sample.load.gap_p99_us > 0
 
 
 def test_a_refusal_is_no_result(direct: Running, tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ typedef struct {
     enum state state;
     size_t head_len, left;
     char head[HEAD_MAX];
-    uint64_t sent_ns;
+    uint64_t sent_ns, event_ns;
 } connection;
 
 typedef struct {
@@ -43,7 +43,7 @@ static struct sockaddr_in address;
 static char *request, first_error[256];
 static size_t request_size;
 static uint64_t num_started, num_done, num_events, num_bytes, num_errors, num_connects, max_requests, end_ns;
-static series latencies, firsts;
+static series latencies, firsts, gaps;
 
 static uint64_t now_ns(void) {
     struct timespec t;
@@ -100,6 +100,7 @@ static void send_request(int index) {
     c->head_len = 0;
     c->seen_first = c->last_was_newline = c->closing = 0;
     c->sent_ns = now_ns();
+    c->event_ns = 0;
     while (left) {
         ssize_t n = send(c->fd, data, left, MSG_NOSIGNAL);
         if (n > 0) {
@@ -128,6 +129,14 @@ static void done(int index) {
     send_request(index);
 }
 
+static void event_ended(connection *c) {
+    uint64_t now = now_ns();
+    num_events++;
+    if (c->event_ns)
+        note(&gaps, now - c->event_ns);
+    c->event_ns = now;
+}
+
 /* An event ends with an empty line; chunk borders have carriage returns and cannot be taken for one. */
 static void count_events(connection *c, const char *data, size_t size) {
     for (const char *at = data, *end = data + size; at < end; at++) {
@@ -137,7 +146,7 @@ static void count_events(connection *c, const char *data, size_t size) {
             return;
         }
         if (at == data ? c->last_was_newline : at[-1] == '\n')
-            num_events++;
+            event_ended(c);
     }
     c->last_was_newline = size && data[size - 1] == '\n';
 }
@@ -259,7 +268,7 @@ static void drive(double seconds, uint64_t limit, uint64_t stagger_ns) {
     end_ns = begun + (uint64_t)(seconds * 1e9);
     max_requests = limit;
     num_started = num_done = num_events = num_bytes = num_errors = 0;
-    latencies.len = firsts.len = 0;
+    latencies.len = firsts.len = gaps.len = 0;
     while (next < num_connections || num_busy) {
         while (next < num_connections && now_ns() >= begun + (uint64_t)next * stagger_ns)
             send_request(next++);
@@ -281,10 +290,12 @@ static double percentile_us(series *s, double part) {
 static void report(double seconds, double cpu_s) {
     qsort(latencies.at, latencies.len, sizeof *latencies.at, compare);
     qsort(firsts.at, firsts.len, sizeof *firsts.at, compare);
+    qsort(gaps.at, gaps.len, sizeof *gaps.at, compare);
     printf("{\"requests\":%lu,\"errors\":%lu,\"error\":\"%s\",\"events\":%lu,\"bytes\":%lu,\"connects\":%lu,\"seconds\":%.6f,\"load_cpu_s\":%.6f,"
-           "\"p50_us\":%.1f,\"p99_us\":%.1f,\"first_p50_us\":%.1f,\"first_p99_us\":%.1f}\n",
+           "\"p50_us\":%.1f,\"p99_us\":%.1f,\"first_p50_us\":%.1f,\"first_p99_us\":%.1f,\"gap_p50_us\":%.1f,\"gap_p99_us\":%.1f}\n",
            num_done, num_errors, first_error, num_events, num_bytes, num_connects, seconds, cpu_s, percentile_us(&latencies, .5),
-           percentile_us(&latencies, .99), percentile_us(&firsts, .5), percentile_us(&firsts, .99));
+           percentile_us(&latencies, .99), percentile_us(&firsts, .5), percentile_us(&firsts, .99),
+           percentile_us(&gaps, .5), percentile_us(&gaps, .99));
 }
 
 static double cpu_now_s(void) {
