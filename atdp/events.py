@@ -61,7 +61,8 @@ class TokenRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One event of a trajectory. Made by the data proxy, kept in the store, read by everybody. Times are UTC µs.
 
-    ``extra`` holds what this version does not know (see ``atdp.codec``); on the wire it stands where it stood.
+    ``group`` names the task that several sessions attempt, and whose rewards are compared. ``extra`` holds what this version
+    does not know (see ``atdp.codec``); on the wire it stands where it stood.
     """
 
     atdp: Version = PROTOCOL_VERSION
@@ -70,6 +71,7 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     agent: Name
     subject: Name = ""
     session_id: Name = ""
+    group: Name = ""
     lane: Name = "stable"
     trajectory_id: Name = ""
     seq: Count = 0

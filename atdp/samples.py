@@ -90,7 +90,7 @@ class TrainSample(msgspec.Struct, frozen=True):
     """One trajectory to train on: the unit of gradient, whatever the number of its sequences. ``rewards`` as seen at the lease.
 
     ``left_out`` counts its choices that are context only, by reason. ``vault_key`` opens what is sealed in its sequences;
-    it is written nowhere.
+    it is written nowhere. ``group`` is the task that its session attempts among others, as the caller named it.
     """
 
     trajectory_id: str
@@ -104,6 +104,7 @@ class TrainSample(msgspec.Struct, frozen=True):
     tokenizer: str = ""
     left_out: dict[str, int] = {}
     vault_key: bytes = b""
+    group: str = ""
 
 
 class Lease(msgspec.Struct, frozen=True):

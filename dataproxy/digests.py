@@ -34,4 +34,13 @@ def named_session(digests: KeyedDigests, name: str, redacted: str) -> str:
 
     Two people's addresses would both become ``<EMAIL_1>``, and their conversations one.
     """
-    return name if name == redacted else f"digest-{digests.of(b'session', name.encode()).hex()}"
+    return _named(digests, b"session", name, redacted)
+
+
+def named_group(digests: KeyedDigests, name: str, redacted: str) -> str:
+    """The same for a group of sessions."""
+    return _named(digests, b"group", name, redacted)
+
+
+def _named(digests: KeyedDigests, kind: bytes, name: str, redacted: str) -> str:
+    return name if name == redacted else f"digest-{digests.of(kind, name.encode()).hex()}"

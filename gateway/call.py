@@ -6,6 +6,7 @@ import msgspec
 
 from dataproxy.capture.records import Delivery, RequestHalf, ResponseHalf
 from gateway.dialects import Dialect
+from gateway.groups import NO_GROUP, Group
 from gateway.keys import Identity
 from gateway.parsing import AgentRequest
 from gateway.sessions import Session
@@ -16,7 +17,8 @@ class Call(msgspec.Struct):
     """``completion_id`` is the engine's request id and the agent's ``id``, empty where nothing is generated.
 
     ``forwarded`` are header lines for the engine. ``workers`` are those that may serve it, best first. ``first_byte_us`` is 0 until
-    the engine answers. ``surrogates`` stand in the request for personal values. A struct like others on this path: it is made three
+    the engine answers. ``surrogates`` stand in the request for personal values; ``group`` is that of
+    the session, where it is an attempt among several. A struct like others on this path: it is made three
     times as fast as a dataclass.
     """
 
@@ -32,6 +34,7 @@ class Call(msgspec.Struct):
     started_us: int = msgspec.field(default_factory=lambda: now_us())
     first_byte_us: int = 0
     surrogates: list[str] = []
+    group: Group = NO_GROUP
 
     @property
     def recorded(self) -> bool:
@@ -62,6 +65,8 @@ class Call(msgspec.Struct):
             started_us=self.started_us,
             affinity=session.affinity.hex(),
             surrogates=self.surrogates,
+            group=self.group.name,
+            group_size=self.group.size,
         )
 
     def response_half(

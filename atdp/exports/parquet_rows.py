@@ -17,6 +17,7 @@ _TEXTS: Final = (
     "agent",
     "subject",
     "session_id",
+    "group",
     "lane",
     "trajectory_id",
     "parent_id",

@@ -30,6 +30,9 @@ _NEUTRAL: dict[str, tuple[Setting, ...]] = {
     "custom": (None, False),
 }
 _ALL_TOKENS = 1 << 20
+EXTERNAL = "external_model"
+INTERNAL_CALL = "internal_call"
+"""The system's own calls, such as a judge's."""
 VAULT_ONLY = "vault_only"
 """The reason of a sample that trains only as long as its raw tokens can be had."""
 
@@ -64,10 +67,13 @@ class Decision:
 
 
 def decide(
-    policy: AdmissionPolicy, training_consent: bool, sample: Sample | None, status: int, delivery: str, external: bool = False
+    policy: AdmissionPolicy, training_consent: bool, sample: Sample | None, status: int, delivery: str, never: str = ""
 ) -> Decision:
-    """The decision on one choice, or on an exchange without tokens (``sample`` None). An ``external`` model's never trains."""
-    reason = "external_model" if external else _against_exchange(training_consent, status, delivery)
+    """The decision on one choice, or on an exchange without tokens (``sample`` None).
+
+    ``never``: why nothing of this exchange trains, whatever else is true of it (`EXTERNAL`, `INTERNAL_CALL`).
+    """
+    reason = never or _against_exchange(training_consent, status, delivery)
     if reason is None:
         reason = "no_tokens" if sample is None else _against_sample(policy, sample)
     if reason is None and sample is not None and _is_altered(policy, sample):

@@ -9,10 +9,10 @@ from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.digests import KeyedDigests
-from dataproxy.errors import NotFound, Refused
+from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.lease.windows import Now, count_places
 from dataproxy.retain.targets import known_session
-from dataproxy.store.consents import ConsentBook, add_consent, list_consents
+from dataproxy.store.consents import ConsentBook, add_consent, is_internal, list_consents
 from dataproxy.store.dead_letters import count_dead
 from dataproxy.store.judgements import count_judgements
 from dataproxy.store.keys import issue_key, key_table, list_keys, revoke_key, set_limits
@@ -67,6 +67,8 @@ def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
         raise Refused("a key needs a `tenant`, and an agent's key the `agent` too")
     if scope(caller) not in (None, new.tenant):
         raise Refused("a tenant's admin makes keys of that tenant only")
+    if is_internal(new.agent) and scope(caller) is not None:
+        raise NotAllowed(f"calls of {new.agent} would be the system's own, out of every count: an operator issues its key")
     with services.database.write() as connection:
         issued = issue_key(connection, new, services.now_us())
     with services.database.read(EVERYBODY) as connection:

@@ -14,7 +14,8 @@ class NewCall:
     answer, longest first; ``token_prefixes`` those of its prompt's ids; ``continues`` is the event that the agent named as the one
     before; ``ends`` maps a choice to the conversation digest with that answer; ``prompt_ids`` [P] are raw, or None;
     ``borders`` maps a choice to (length in tokens, digest) of its prompt and output. Versions are indices, −1 for none. ``lane`` is
-    that of the worker that answered, "" where none did.
+    that of the worker that answered, "" where none did. ``group`` names the task that several sessions attempt, ``group_size`` how
+    many will; "" and 0 where the caller does not say.
     """
 
     tenant: str
@@ -36,6 +37,8 @@ class NewCall:
     newest_version: int
     retry_of: str | None = None
     lane: str = ""
+    group: str = ""
+    group_size: int = 0
 
 
 @dataclass(slots=True)
@@ -55,7 +58,7 @@ class Trajectory:
     """A trajectory's row as placement sees it; ``closed`` once it was leased: later calls open another.
 
     ``ended`` once a terminal reward or its session's end came: a new conversation opens another. ``lane``: whose workers served it,
-    "mixed" if those of both did, "" if nobody's did yet.
+    "mixed" if those of both did, "" if nobody's did yet. ``group``: the task that it is an attempt at.
     """
 
     trajectory_id: str
@@ -68,6 +71,14 @@ class Trajectory:
     last_version: int = -1
     newest_version: int = -1
     lane: str = ""
+    group: str = ""
+    group_size: int = 0
+
+    def attempt(self, group: str, size: int) -> None:
+        """A call of it says that it is an attempt at the task of ``group``; the first that says so holds."""
+        self.group = self.group or group
+        if group == self.group:
+            self.group_size = max(self.group_size, size)
 
     def serve_in(self, lane: str) -> None:
         """A worker of ``lane`` served a call of it; "" says nothing."""

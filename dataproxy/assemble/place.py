@@ -45,7 +45,7 @@ def place(index: Index, digests: KeyedDigests, call: NewCall, idle_us: int) -> P
     """Where ``call`` belongs; the index knows it afterwards.
 
     Under a session that the agent named, a call that continues nothing joins the open trajectory (a sub-agent, a compacted history)
-    unless that was idle for ``idle_us`` or has ended.
+    unless that was idle for ``idle_us``, has ended, or attempts another group's task.
     """
     parent = _named_parent(index, call) or _conversation_parent(index, digests, call) or _token_end(index, call)
     trajectory = _trajectory(index, call, parent, idle_us)
@@ -117,7 +117,7 @@ def _trajectory(index: Index, call: NewCall, parent: End | None, idle_us: int) -
     latest = index.latest_trajectory(call.tenant, call.agent, call.session_id)
     if latest is None or latest.closed or latest.ended or call.started_us - latest.last_us > idle_us:
         return None
-    return latest
+    return None if call.group and latest.group and call.group != latest.group else latest
 
 
 def _token_parent(

@@ -59,7 +59,8 @@ class AgentRule(msgspec.Struct, frozen=True):
 
     ``settle_s``: seconds without a call; ``default_settle_s`` where it is None. ``terminal``: the reward name that ends a
     trajectory; None: any. ``deadline_s``: seconds after the last call when the wait ends; None: never. ``deadline_value``: what a
-    trajectory is given that nobody rewarded by then; None: it never trains.
+    trajectory is given that nobody rewarded by then; None: it never trains. ``group_wait_s``: seconds after its last call that an
+    attempt waits for the others of its group; None: 600.
     """
 
     tenant: str
@@ -70,6 +71,7 @@ class AgentRule(msgspec.Struct, frozen=True):
     deadline_s: float | None
     deadline_value: float | None
     sources: Sources
+    group_wait_s: float | None = None
 
 
 class AgentChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -81,6 +83,7 @@ class AgentChange(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
     terminal: Name | UnsetType | None = UNSET
     deadline_s: Seconds | UnsetType | None = UNSET
     deadline_value: Value | UnsetType | None = UNSET
+    group_wait_s: Seconds | UnsetType | None = UNSET
     sources: Sources | UnsetType | None = UNSET
 
 

@@ -6,15 +6,17 @@ Whatever cannot be done for certain raises, and the exchange goes to the quarant
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import msgspec
 import numpy as np
 
 from atdp.arrays import FLOAT32, INT32
-from atdp.events import TokenRecord
-from dataproxy.admit import AdmissionPolicy, Decision, Sample, decide
+from atdp.events import Event, TokenRecord
+from dataproxy.admit import EXTERNAL, INTERNAL_CALL, AdmissionPolicy, Decision, Sample, decide
 from dataproxy.assemble.calls import NewCall
+from dataproxy.capture.records import RequestHalf
 from dataproxy.client.vault_types import VaultApproval
 from dataproxy.client.vaulted import RawTokens
-from dataproxy.digests import KeyedDigests, named_session
+from dataproxy.digests import KeyedDigests, named_group, named_session
 from dataproxy.drain.exchange import ParsedExchange, RawExchange, parse
 from dataproxy.drain.identity import Identity, identify
 from dataproxy.drain.normalise import NOT_KEPT, normalise
@@ -24,6 +26,7 @@ from dataproxy.ingest.mcp import DIALECT as MCP
 from dataproxy.ingest.mcp import mcp_call, mcp_event
 from dataproxy.ingest.tool_results import ToolResult, tool_results
 from dataproxy.redact import Exchange, RedactedExchange
+from dataproxy.store.consents import is_internal
 from dataproxy.store.events import StoredEvent, Tokens
 
 SECRET_KINDS = frozenset(("API_KEY", "CONNECTION_STRING", "JWT", "PRIVATE_KEY", "SECRET"))
@@ -49,7 +52,8 @@ class Rules:
 class Governed:
     """An exchange that may be stored, and what placing it needs.
 
-    ``is_retry``: look for an earlier event with its request digest. ``stands_alone``: it belongs to no conversation.
+    ``is_retry``: look for an earlier event with its request digest. ``stands_alone``: it belongs to no conversation, as
+    what the system itself asks: no trajectory, no session, nothing that a judge would look at.
     ``raw``: the tokens of its eligible choices that go into the vault, under ``approval`` (its id, and days).
     """
 
@@ -81,11 +85,18 @@ def govern(raw: RawExchange, rules: Rules) -> Governed:
     consent = rules.may_train(raw.request.agent, _session_of(parsed, redacted, rules.digests))
     approval = rules.approval_of(raw.request.agent)
     decisions = _decisions(parsed, tokens, redacted, consent, rules, approval is not None)
-    event = replace(event, tokens=tokens, decisions=decisions, policy=rules.policy.version)
+    call = _call(parsed, redacted, identity, rules.digests, decisions)
+    event = replace(event, event=_grouped(event.event, call), tokens=tokens, decisions=decisions, policy=rules.policy.version)
     messages = redacted.request.get("messages") if isinstance(redacted.request, dict) else None
     brought = tool_results(parsed, messages, event, rules.digests)
-    governed = Governed(event, _call(parsed, redacted, identity, rules.digests, decisions), identity.is_retry, brought)
+    governed = Governed(event, call, identity.is_retry, brought, stands_alone=is_internal(raw.request.agent))
     return governed if approval is None else _to_keep(governed, parsed, approval)
+
+
+def _grouped(event: Event, call: NewCall) -> Event:
+    """With the group that its caller named."""
+    m = event.m | ({"group_size": call.group_size} if call.group_size else {})
+    return msgspec.structs.replace(event, group=call.group, m=m) if call.group else event
 
 
 def _to_keep(governed: Governed, parsed: ParsedExchange, approval: VaultApproval) -> Governed:
@@ -109,7 +120,7 @@ def _govern_mcp(raw: RawExchange, rules: Rules) -> Governed:
 def _for_redaction(parsed: ParsedExchange) -> Exchange:
     raw, response = parsed.raw.request, parsed.raw.response
     strings = {"session_id": raw.session_id, "path": raw.path, "model": raw.model, "error": response.error if response else ""}
-    strings |= {f"header.{name}": value for name, value in raw.headers.items()}
+    strings |= {f"header.{name}": value for name, value in raw.headers.items()} | ({"group": raw.group} if raw.group else {})
     prompt = parsed.tokens[0].prompt_ids if parsed.tokens else None
     answer = {name: value for name, value in parsed.answer.items() if name not in NOT_KEPT}
     outputs = [tokens.output_ids for tokens in parsed.tokens]
@@ -156,10 +167,15 @@ def _session_of(parsed: ParsedExchange, redacted: RedactedExchange, digests: Key
     return "" if inferred else named_session(digests, raw.session_id, redacted.strings["session_id"])
 
 
+def _group_of(raw: RequestHalf, redacted: RedactedExchange, digests: KeyedDigests) -> str:
+    return named_group(digests, raw.group, redacted.strings["group"]) if raw.group else ""
+
+
 def _decisions(
     parsed: ParsedExchange, tokens: list[Tokens], redacted: RedactedExchange, consent: bool, rules: Rules, vaulted: bool
 ) -> dict[int, Decision]:
     status = parsed.raw.response.status if parsed.raw.response else 0
+    never = INTERNAL_CALL if is_internal(parsed.raw.request.agent) else ""
     by_choice = {item.record.choice: item for item in tokens}
     decisions = {}
     for sampled in parsed.tokens:
@@ -176,9 +192,10 @@ def _decisions(
             dropped=redacted.never_trains,
             vaulted=vaulted,
         )
-        decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery)
-    external = parsed.record is not None and parsed.record.external
-    return decisions or {0: decide(rules.policy, consent, None, status, parsed.delivery, external=external)}
+        decisions[sampled.choice] = decide(rules.policy, consent, sample, status, parsed.delivery, never)
+    if parsed.record is not None and parsed.record.external:
+        never = never or EXTERNAL
+    return decisions or {0: decide(rules.policy, consent, None, status, parsed.delivery, never)}
 
 
 def _call(
@@ -206,4 +223,6 @@ def _call(
         last_version=versions[0] if versions else -1,
         newest_version=max((int(sampled.versions.max(initial=-1)) for sampled in parsed.tokens), default=-1),
         lane=response.lane if response and response.worker else "",
+        group=_group_of(raw, redacted, digests),
+        group_size=raw.group_size,
     )

@@ -7,11 +7,12 @@ lost their consent.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
 
 from dataproxy.client.types import LeaseRequest
-from dataproxy.lease.windows import Now, held, is_judged, is_open, is_settled, with_agent
+from dataproxy.lease.windows import Now, awaits_group, held, is_judged, is_open, is_settled, with_agent
 from dataproxy.store.schema import trajectory
 
 _PAGE = 256
@@ -19,12 +20,13 @@ _PAGE = 256
 
 @dataclass(slots=True, frozen=True)
 class Candidate:
-    """A trajectory that may be lent."""
+    """A trajectory that may be lent; ``group`` is the task that it attempts among others, "" for none."""
 
     tenant: str
     trajectory_id: str
     agent: str
     session_id: str
+    group: str = ""
 
 
 @dataclass(slots=True, frozen=True)
@@ -46,17 +48,19 @@ def terms_of(request: LeaseRequest, tenant: str | None, version_now: int, now_us
 
 
 def find_candidates(connection: Connection, terms: Terms) -> Iterator[Candidate]:
-    """Candidates, consent not yet asked, freshest policy first and then the longest waiting."""
-    query = (
-        select(trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.agent, trajectory.c.session_id)
-        .select_from(with_agent())
-        .where(_ready(terms), ~_mixed(), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms))
-        .order_by(trajectory.c.newest_version.desc(), trajectory.c.last_us, trajectory.c.trajectory_id)
-    )
+    """Candidates, consent not yet asked, freshest policy first, then the longest waiting. Attempts wait for their group."""
+    query = _candidates(terms).where(~awaits_group(terms.now))
     skip = 0
     while page := connection.execute(query.limit(_PAGE).offset(skip)).all():
         yield from (Candidate(*row) for row in page)
         skip += len(page)
+
+
+def find_attempts(connection: Connection, terms: Terms, first: Candidate, limit: int) -> list[Candidate]:
+    """``first`` and what else of its group may be lent, up to ``limit``; when one goes, the others wait no longer."""
+    whose = (trajectory.c.tenant == first.tenant, trajectory.c.agent == first.agent, trajectory.c.group_id == first.group)
+    found = connection.execute(_candidates(terms).where(*whose, trajectory.c.trajectory_id != first.trajectory_id).limit(limit - 1))
+    return [first, *(Candidate(*row) for row in found)]
 
 
 def count_left_out(connection: Connection, terms: Terms) -> dict[str, int]:
@@ -78,6 +82,16 @@ def count_left_out(connection: Connection, terms: Terms) -> dict[str, int]:
         if (count := connection.execute(query).scalar_one()) > 0:
             counts[reason] = count
     return counts
+
+
+def _candidates(terms: Terms) -> Select[Any]:
+    columns = [trajectory.c[name] for name in ("tenant", "trajectory_id", "agent", "session_id", "group_id")]
+    return (
+        select(*columns)
+        .select_from(with_agent())
+        .where(_ready(terms), ~_mixed(), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms))
+        .order_by(trajectory.c.newest_version.desc(), trajectory.c.last_us, trajectory.c.trajectory_id)
+    )
 
 
 def _ready(terms: Terms) -> ColumnElement[bool]:

@@ -4,8 +4,7 @@ A trainer that dies simply lets its deadline pass: what it held is free at the n
 still taken, because what was trained was trained.
 """
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy import Connection, select, update
 
@@ -14,7 +13,7 @@ from atdp.samples import Lease, TrainSample
 from atdp.versions import version_index
 from dataproxy.client.types import LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
-from dataproxy.lease.candidates import Terms, count_left_out, find_candidates, terms_of
+from dataproxy.lease.candidates import Candidate, Terms, count_left_out, find_attempts, find_candidates, terms_of
 from dataproxy.lease.samples import build_samples
 from dataproxy.lease.windows import reward_by_deadline
 from dataproxy.ledger.rows import append_rows
@@ -34,7 +33,9 @@ def grant_lease(
     settle_s: float,
     vault: Lending | None = None,
 ) -> Lease:
-    """Lend up to ``max_trajectories``; fewer than ``min_trajectories`` ready lends none. ``tenant`` None: of all tenants.
+    """Lend up to ``max_trajectories``, and the rest of the last one's group; fewer than ``min_trajectories`` ready lends none.
+
+    ``tenant`` None: of all tenants.
 
     A preview shows what would be lent, rewards that a deadline would bring apart, and changes nothing. Raw tokens go along as far
     as ``vault`` may lend them.
@@ -62,12 +63,13 @@ def grant_lease(
 
 
 def _collect(connection: Connection, terms: Terms, wanted: int, vault: Lending | None) -> tuple[list[TrainSample], dict[str, int]]:
-    """Up to ``wanted`` samples, and the candidates passed over on the way, by reason."""
+    """Up to ``wanted`` samples, groups whole, and the candidates passed over on the way, by reason."""
     consents = ConsentBook.read(connection)
     samples: list[TrainSample] = []
     skipped: dict[str, int] = {}
-    candidates = find_candidates(connection, terms)
-    while len(samples) < wanted and (chunk := list(islice(candidates, wanted - len(samples)))):
+    seen: set[tuple[str, str]] = set()
+    candidates = (one for one in find_candidates(connection, terms) if (one.tenant, one.trajectory_id) not in seen)
+    while len(samples) < wanted and (chunk := _with_groups(connection, terms, candidates, wanted - len(samples), wanted, seen)):
         allowed = [item for item in chunk if consents.may_train(item.tenant, item.agent, item.session_id)]
         built, reasons = build_samples(connection, allowed, terms.oldest_version, vault)
         samples.extend(built)
@@ -76,6 +78,18 @@ def _collect(connection: Connection, terms: Terms, wanted: int, vault: Lending |
         for reason, count in reasons.items():
             skipped[reason] = skipped.get(reason, 0) + count
     return samples, skipped
+
+
+def _with_groups(
+    connection: Connection, terms: Terms, candidates: Iterator[Candidate], num: int, most: int, seen: set[tuple[str, str]]
+) -> list[Candidate]:
+    """The next ``num`` candidates, or more: what is of one group is lent together, up to ``most`` of it. They are ``seen`` then."""
+    found: list[Candidate] = []
+    while len(found) < num and (one := next(candidates, None)) is not None:
+        attempts = find_attempts(connection, terms, one, most) if one.group else [one]
+        seen.update((item.tenant, item.trajectory_id) for item in attempts)
+        found += attempts
+    return found
 
 
 def _write(

@@ -73,6 +73,7 @@ def _sample(
         tenant=candidate.tenant,
         agent=candidate.agent,
         session_id=candidate.session_id,
+        group=candidate.group,
         temperature=temperature,
         reward=reward,
         rewards=rewards,

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, case, exists, func, literal, not_, select, true
+from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, exists, func, literal, not_, or_, select, true
 from sqlalchemy.sql.selectable import Join
 
 from dataproxy.store.rewards import given_by_rule, insert_reward
 from dataproxy.store.schema import agent, judgement, lease_item, reward, trajectory
 
 _MOST_AT_ONCE = 256
+GROUP_WAIT_S = 600.0
+"""How long an attempt waits for the others of its group after its own last call, where its agent does not say."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -31,28 +33,44 @@ def with_agent() -> Join:
     return trajectory.outerjoin(agent, and_(agent.c.tenant == trajectory.c.tenant, agent.c.agent == trajectory.c.agent))
 
 
-def is_settled(now: Now) -> ColumnElement[bool]:
+def is_settled(now: Now, of: FromClause = trajectory) -> ColumnElement[bool]:
     """No call has come for the agent's settling time."""
     settle_us = func.coalesce(agent.c.settle_s * 1_000_000, now.settle_s * 1e6)
-    return trajectory.c.last_us <= now.now_us - settle_us
+    return of.c.last_us <= now.now_us - settle_us
 
 
-def is_past_deadline(now: Now) -> ColumnElement[bool]:
+def is_past_deadline(now: Now, of: FromClause = trajectory) -> ColumnElement[bool]:
     """The agent has a deadline, and it is over. Not null, whatever the agent says."""
-    return and_(
-        agent.c.deadline_s.is_not(None), trajectory.c.last_us <= now.now_us - func.coalesce(agent.c.deadline_s, 0) * 1_000_000
-    )
+    return and_(agent.c.deadline_s.is_not(None), of.c.last_us <= now.now_us - func.coalesce(agent.c.deadline_s, 0) * 1_000_000)
 
 
-def is_open(now: Now) -> ColumnElement[bool]:
+def is_open(now: Now, of: FromClause = trajectory) -> ColumnElement[bool]:
     """Its agent's terminal reward has not come, and there is time left for it."""
-    return and_(agent.c.terminal.is_not(None), ~_has_terminal(), ~is_past_deadline(now))
+    return and_(agent.c.terminal.is_not(None), ~_has_terminal(of), ~is_past_deadline(now, of))
 
 
-def is_judged() -> ColumnElement[bool]:
+def is_judged(of: FromClause = trajectory) -> ColumnElement[bool]:
     """No judge has yet to speak on a turn of it. Each does in bounded time, or abstains."""
-    same = and_(judgement.c.tenant == trajectory.c.tenant, judgement.c.trajectory_id == trajectory.c.trajectory_id)
+    same = and_(judgement.c.tenant == of.c.tenant, judgement.c.trajectory_id == of.c.trajectory_id)
     return ~exists().where(same, judgement.c.state == "waiting")
+
+
+def awaits_group(now: Now) -> ColumnElement[bool]:
+    """It is one of several attempts, others of which are still on their way or not rewarded yet, and there is time left for them.
+
+    Waited for are those that have begun, and as many as were announced. The time runs from the last call of the one that waits.
+    """
+    other = trajectory.alias("attempt")
+    same = and_(
+        other.c.tenant == trajectory.c.tenant, other.c.agent == trajectory.c.agent, other.c.group_id == trajectory.c.group_id
+    )
+    never = and_(is_past_deadline(now, other), agent.c.deadline_value.is_(None))
+    unrewarded = and_(other.c.num_rewards == 0, ~never)
+    unready = and_(other.c.num_eligible > 0, or_(unrewarded, is_open(now, other), ~is_judged(other)))
+    coming = exists().where(same, other.c.times_trained == 0, or_(~is_settled(now, other), unready))
+    missing = select(func.count()).select_from(other).where(same).scalar_subquery() < trajectory.c.group_size
+    wait_us = func.coalesce(agent.c.group_wait_s, GROUP_WAIT_S) * 1_000_000
+    return and_(trajectory.c.group_id != "", trajectory.c.last_us > now.now_us - wait_us, or_(coming, missing))
 
 
 def held() -> ColumnElement[bool]:
@@ -61,14 +79,14 @@ def held() -> ColumnElement[bool]:
     return exists().where(same, lease_item.c.held.is_(True))
 
 
-def _has_terminal() -> ColumnElement[bool]:
-    same = and_(reward.c.tenant == trajectory.c.tenant, reward.c.trajectory_id == trajectory.c.trajectory_id)
+def _has_terminal(of: FromClause) -> ColumnElement[bool]:
+    same = and_(reward.c.tenant == of.c.tenant, reward.c.trajectory_id == of.c.trajectory_id)
     return exists().where(same, reward.c.name == agent.c.terminal, reward.c.value.is_not(None))
 
 
 def where_it_is(now: Now) -> ColumnElement[str]:
     """One word on how far a trajectory is: the first that holds of trained, not_eligible, leased, no_reward_by_deadline, no_reward,
-    judge_waits, window_open, settling, ready.
+    judge_waits, window_open, settling, group_waits, ready.
     """
     unrewarded = trajectory.c.num_rewards == 0
     return case(
@@ -80,6 +98,7 @@ def where_it_is(now: Now) -> ColumnElement[str]:
         (unrewarded, "no_reward"),
         (is_open(now), "window_open"),
         (not_(is_settled(now)), "settling"),
+        (awaits_group(now), "group_waits"),
         else_=literal("ready"),
     )
 

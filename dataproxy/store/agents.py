@@ -7,11 +7,12 @@ from sqlalchemy import Connection, func, select, update
 
 from dataproxy.client.reward_types import AgentChange, AgentRule, Sources
 from dataproxy.errors import Refused
+from dataproxy.store.consents import is_internal
 from dataproxy.store.dialect import insert_new
 from dataproxy.store.parties import require_known
 from dataproxy.store.schema import agent, event
 
-_PLAIN = ("settle_s", "terminal", "deadline_s", "deadline_value")
+_PLAIN = ("settle_s", "terminal", "deadline_s", "deadline_value", "group_wait_s")
 
 
 def list_rules(connection: Connection, tenant: str | None, default_settle_s: float) -> list[AgentRule]:
@@ -28,6 +29,7 @@ def list_rules(connection: Connection, tenant: str | None, default_settle_s: flo
             deadline_s=row.deadline_s,
             deadline_value=row.deadline_value,
             sources=_sources(row.sources),
+            group_wait_s=row.group_wait_s,
         )
         for row in rows
     ]
@@ -38,8 +40,10 @@ def set_rule(connection: Connection, change: AgentChange, now_us: int) -> None:
 
     Raises:
         NotFound: no such tenant or agent.
-        Refused: a value for a deadline that there is none of.
+        Refused: a value for a deadline that there is none of, or a rule for what is no agent of anybody's.
     """
+    if is_internal(change.agent):
+        raise Refused(f"{change.agent} is the system's own: it has no trajectories, and nothing rewards or judges its calls")
     require_known(connection, change.tenant, change.agent)
     insert_new(connection, agent, [{"tenant": change.tenant, "agent": change.agent, "created_us": now_us}])
     given = {name: value for name in _PLAIN if (value := getattr(change, name)) is not msgspec.UNSET}

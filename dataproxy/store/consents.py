@@ -10,7 +10,14 @@ from dataproxy.ledger.rows import append_rows
 from dataproxy.store.schema import consent
 
 INTERNAL = "internal:"
-"""Agents of such a name are the system's own, such as a judge behind the gateway: nothing they do is traffic."""
+"""Agents of such a name are the system's own, such as a judge behind the gateway. An agent is what its key says, and only an
+operator issues keys of such a one: no call can claim to be internal, or that it is not.
+"""
+
+
+def is_internal(agent: str) -> bool:
+    """Whether calls of ``agent`` are the system's own: recorded and governed as any, and neither traffic nor ever trained on."""
+    return agent.startswith(INTERNAL)
 
 
 class ConsentBook:
@@ -28,12 +35,12 @@ class ConsentBook:
     def may_record(self, tenant: str, agent: str) -> bool:
         """Whether calls of ``agent`` may be journaled."""
         row = self._holding(tenant, agent)
-        return row is not None and row.recording and not agent.startswith(INTERNAL)
+        return row is not None and row.recording
 
     def may_train(self, tenant: str, agent: str, session_id: str = "") -> bool:
         """Whether what was recorded of ``agent`` in ``session_id`` may train a policy."""
         row = self._latest.get((tenant, agent, session_id)) or self._holding(tenant, agent)
-        return row is not None and row.recording and row.training and not agent.startswith(INTERNAL)
+        return row is not None and row.recording and row.training and not is_internal(agent)
 
     def _holding(self, tenant: str, agent: str) -> Consent | None:
         return self._latest.get((tenant, agent, "")) or self._latest.get((tenant, "", ""))

@@ -14,7 +14,7 @@ from dataproxy.store.schema import agent, conversation_end, event, session, tena
 _END = ("digest", "event_id", "choice", "session_id", "trajectory_id", "num_extended")
 _TRAJECTORY = (
     *("trajectory_id", "session_id", "last_us", "num_events", "ended"),
-    *("closed", "num_eligible", "last_version", "newest_version", "lane"),
+    *("closed", "num_eligible", "last_version", "newest_version", "lane", "group_id", "group_size"),
 )
 _SEGMENT = ("trajectory_id", "event_id", "choice", "num_prompt", "num_output", "full_digest")
 _Named = tuple[str, str, str]
@@ -118,6 +118,7 @@ class ConversationIndex:
         row.last_version = call.last_version if call.last_version >= 0 else row.last_version
         row.newest_version = max(row.newest_version, call.newest_version)
         row.serve_in(call.lane)
+        row.attempt(call.group, call.group_size)
         self._touched[owner, trajectory_id] = row
         self._latest[owner, call.agent, placement.session_id] = trajectory_id
         self._of_event[owner, call.event_id] = trajectory_id
@@ -184,12 +185,15 @@ class ConversationIndex:
             "last_version": row.last_version,
             "newest_version": row.newest_version,
             "lane": row.lane,
+            "group_id": row.group,
+            "group_size": row.group_size,
         }
 
     def _grown(self, key: tuple[str, str]) -> dict[str, Any]:
         row = self._touched[key]
-        names = ("last_us", "num_events", "num_eligible", "last_version", "newest_version", "lane")
-        return {"k_tenant": key[0], "k_trajectory_id": key[1]} | {name: getattr(row, name) for name in names}
+        names = ("last_us", "num_events", "num_eligible", "last_version", "newest_version", "lane", "group_size")
+        whose = {"k_tenant": key[0], "k_trajectory_id": key[1], "group_id": row.group}
+        return whose | {name: getattr(row, name) for name in names}
 
     def _end_rows(self) -> Iterator[dict[str, Any]]:
         extended = self._extended

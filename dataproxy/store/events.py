@@ -65,6 +65,7 @@ class Body(msgspec.Struct, omit_defaults=True):
     r: list[dict[str, Any]] = []
     m: dict[str, Any] = {}
     lane: str = "stable"
+    group: str = ""
     extra: dict[str, Any] = {}
 
 
@@ -133,7 +134,7 @@ class _Rows:
     def add(self, item: StoredEvent, place: Placement | None, position: int) -> None:
         """All that is stored of one event."""
         e = item.event
-        body = msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, lane=e.lane, extra=e.extra))
+        body = msgspec.json.encode(Body(o=e.o, h=e.h, a=e.a, y=e.y, r=e.r, m=e.m, lane=e.lane, group=e.group, extra=e.extra))
         row = _event_row(item, place, position, body)
         spans, decisions, tokens = _span_rows(item), _decision_rows(item), [_token_row(item, place, one) for one in item.tokens]
         contents = self._new_contents(item)

@@ -109,6 +109,7 @@ def _event(
         subject=row.subject,
         session_id=row.session_id,
         lane=body.lane,
+        group=body.group,
         trajectory_id=row.trajectory_id,
         seq=row.seq,
         parent_id=row.parent_id,

@@ -9,6 +9,7 @@ from atdp.rewards import effective_reward
 from atdp.versions import version_name
 from dataproxy.client.types import Status, VersionRewards
 from dataproxy.errors import NotFound
+from dataproxy.store.consents import INTERNAL
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import (
     eligibility,
@@ -35,7 +36,7 @@ def read_status(connection: Connection, journal_backlog: int, tenant: str | None
     except NotFound:
         serving = None
     return Status(
-        events=_by(connection, event, "kind", tenant).get("model_call", 0),
+        events=_count_calls(connection, tenant),
         journal_backlog=journal_backlog,
         redactions={row[0]: int(row[1]) for row in connection.execute(_of(redactions, redaction_count, tenant))},
         trainable=decisions.pop("eligible", 0),
@@ -77,6 +78,12 @@ def _spend(connection: Connection, tenant: str | None) -> dict[str, float]:
     """US dollars by key id."""
     query = select(key_spend.c.key_id, func.sum(key_spend.c.nanodollars)).group_by(key_spend.c.key_id)
     return {key: int(sum_) / 1e9 for key, sum_ in connection.execute(_of(query, key_spend, tenant))}
+
+
+def _count_calls(connection: Connection, tenant: str | None) -> int:
+    """Model calls of agents; the system's own are none."""
+    query = select(func.count()).select_from(event).where(event.c.kind == "model_call", event.c.agent.not_like(f"{INTERNAL}%"))
+    return int(connection.execute(_of(query, event, tenant)).scalar_one())
 
 
 def _count(connection: Connection, table: Table, tenant: str | None) -> int:

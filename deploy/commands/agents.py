@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from dataproxy.client.reward_types import AgentRule, Sources
 
 app = typer.Typer(help="Say what an agent's trajectories wait for before they train, and what rewards them.", no_args_is_help=True)
-_RESETTABLE = ("settle-s", "terminal", "deadline-s", "deadline-value", "tool-failure", "user-correction", "tests", "judge")
+_RESETTABLE = (
+    "settle-s",
+    "terminal",
+    "deadline-s",
+    "deadline-value",
+    "group-wait-s",
+    "tool-failure",
+    "user-correction",
+    "tests",
+    "judge",
+)
 _RESET_HELP = f"Back to the default: {', '.join(_RESETTABLE)}. May be repeated."
 
 
@@ -29,7 +39,7 @@ def list_(data_dir: DataDir, config_dir: ConfigDir, json: Json = False) -> None:
     if json:
         print(msgspec.json.encode(rules).decode())
         return
-    table = columns("agent", "tenant", "settles after", "waits for", "deadline", "unrewarded by then", "sources")
+    table = columns("agent", "tenant", "settles after", "waits for", "deadline", "unrewarded by then", "group waits", "sources")
     for rule in rules:
         table.add_row(rule.agent, rule.tenant, *_cells(rule))
     wide().print(table)
@@ -45,6 +55,9 @@ def set_(
     terminal: Annotated[str | None, typer.Option(help="The name of the reward that ends a trajectory; wait for it.")] = None,
     deadline_s: Annotated[float | None, typer.Option(min=0, help="Seconds after the last call when waiting ends.")] = None,
     deadline_value: Annotated[float | None, typer.Option(help="What nobody rewarded by then is given, on record.")] = None,
+    group_wait_s: Annotated[
+        float | None, typer.Option(min=0, help="Seconds that an attempt waits for others of its group.")
+    ] = None,
     tool_failure: Annotated[float | None, typer.Option(help="Value for a turn whose tool call failed.")] = None,
     user_correction: Annotated[float | None, typer.Option(help="Value for a turn that the user's next message corrects.")] = None,
     tests: Annotated[list[str] | None, typer.Option(help="A tool whose results are test runs; may be repeated.")] = None,
@@ -68,7 +81,10 @@ def set_(
 
     from dataproxy.client.reward_types import AgentChange
 
-    plain = {"settle_s": settle_s, "terminal": terminal, "deadline_s": deadline_s, "deadline_value": deadline_value}
+    plain = {
+        **{"settle_s": settle_s, "terminal": terminal, "deadline_s": deadline_s, "deadline_value": deadline_value},
+        "group_wait_s": group_wait_s,
+    }
     given: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     if unknown := set(reset or []) - set(_RESETTABLE):
         raise typer.BadParameter(f"--reset takes {', '.join(_RESETTABLE)}; not {', '.join(sorted(unknown))}")
@@ -90,7 +106,7 @@ def set_(
     if json:
         print(msgspec.json.encode(rule).decode())
         return
-    names = ("settles after", "waits for", "deadline", "unrewarded by then", "sources")
+    names = ("settles after", "waits for", "deadline", "unrewarded by then", "group waits", "sources")
     print(f"{agent} of {tenant}: " + "; ".join(f"{name} {cell}" for name, cell in zip(names, _cells(rule), strict=True)))
 
 
@@ -117,5 +133,6 @@ def _cells(rule: "AgentRule") -> list[str]:
         f"reward {rule.terminal!r}" if rule.terminal is not None else "(any reward)",
         f"{rule.deadline_s:g} s" if rule.deadline_s is not None else "(none)",
         f"{rule.deadline_value:g}" if rule.deadline_value is not None else "(never trains)",
+        f"{rule.group_wait_s:g} s" if rule.group_wait_s is not None else "(600 s)",
         ", ".join(on) or "(none)",
     ]

@@ -4,6 +4,7 @@ from atdp.ids import mint_completion_id
 from gateway.call import Call
 from gateway.edge.facts import Facts
 from gateway.errors import Refused
+from gateway.groups import group_in
 from gateway.keys import Identity
 from gateway.parsing import AgentRequest, parse_request
 from gateway.placement import holder, mark
@@ -25,7 +26,10 @@ def admit(gateway: Gateway, identity: Identity, event_id: str, facts: Facts, bod
         message = f"the model `{request.model[:100]}` does not exist or your key may not use it; GET /v1/models lists yours"
         raise Refused(404, "model_not_found", message, param="model")
     session = facts.name_session(gateway.namer, identity, request)
-    return Call(event_id, "", identity, session, request, dialect, facts.forwarded, facts.recorded)
+    call = Call(event_id, "", identity, session, request, dialect, facts.forwarded, facts.recorded)
+    if facts.group:
+        call.group = group_in(facts.group, gateway.namer)
+    return call
 
 
 def _is_served(gateway: Gateway, model: str) -> bool:

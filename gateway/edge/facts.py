@@ -2,6 +2,7 @@
 
 from gateway.dialects import Dialect
 from gateway.dialects.openings import Beginnings
+from gateway.groups import HEADER
 from gateway.headers import credential_in, forwarded_lines, recorded_headers
 from gateway.keys import Identity, KeyTable
 from gateway.parsing import AgentRequest
@@ -13,7 +14,8 @@ class Facts:
     """One head. ``keep_alive`` and ``framed`` (the client understands chunks) are the protocol's; ``url_session`` is the path's."""
 
     __slots__ = (
-        *("credential", "dialect", "encoding", "expects", "forwarded", "framed", "keep_alive", "length", "recorded", "session"),
+        *("credential", "dialect", "encoding", "expects", "forwarded", "framed"),
+        *("group", "keep_alive", "length", "recorded", "session"),
         *("url_session", "_beginnings", "_generation", "_identity", "_named", "_named_by"),
     )
 
@@ -28,6 +30,7 @@ class Facts:
         self.encoding = fields.get(b"content-encoding", b"")
         self.expects = fields.get(b"expect", b"").lower() == b"100-continue"
         self.session = header_session(headers)
+        self.group = fields.get(HEADER, b"")
         self.forwarded = forwarded_lines(headers)
         self.recorded = recorded_headers(headers)
         self._beginnings = Beginnings()

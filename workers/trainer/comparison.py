@@ -7,9 +7,9 @@
     gae          by token, from a value head (`critic`); the running baseline until that has learned something
 
 A mean that includes r is the mean of the others drawn towards r: r − mean = (G − 1)/G · (r − mean of the others). So each estimator
-is a baseline without the reward it is subtracted from, and a scale. A group is what one agent sampled from one prompt, token for
-token, or the choices of one call; a trajectory alone in its group has nothing there to compare with and takes the running baseline,
-which all rewards move.
+is a baseline without the reward it is subtracted from, and a scale. A group is what one agent's callers named as attempts at one
+task, or what it sampled from one prompt, token for token, or the choices of one call; a trajectory alone in its group has nothing
+there to compare with and takes the running baseline, which all rewards move.
 With credit by turn, r in the means is a trajectory's score, and each turn's return is compared with the others' mean. Pure.
 """
 
@@ -25,7 +25,7 @@ from workers.trainer.advantage import AgentBaseline, Baselines, centre
 from workers.trainer.credit import PerTurn, TurnKey, score
 
 Estimator = Literal["baseline", "group", "rloo", "reinforce++", "gae"]
-GroupKey = tuple[str, str, bytes]
+GroupKey = tuple[str, str, str | bytes]
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,7 +51,9 @@ class Contender:
 
 
 def group_of(sample: TrainSample) -> GroupKey:
-    """Whose trajectory it is, and the prompt that it began with."""
+    """Whose trajectory it is, and the group that its caller named, or else the prompt that it began with."""
+    if sample.group:
+        return sample.tenant, sample.agent, sample.group
     first = sample.sequences[0]
     sampled = first.mask().argmax() if not first.turns else min(turn.start for turn in first.turns)
     return sample.tenant, sample.agent, first.token_ids[: 4 * int(sampled)]

@@ -17,6 +17,7 @@ agent = Table(
     Column("terminal", String(128)),
     Column("deadline_s", Float),
     Column("deadline_value", Float),
+    Column("group_wait_s", Float),
     Column("sources", Text),
     Column("swept_position", BigInteger),
 )

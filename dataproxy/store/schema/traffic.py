@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     UniqueConstraint,
     false,
+    text,
 )
 
 from dataproxy.store.columns import name, span_columns, tenant_key, time_us
@@ -51,6 +52,14 @@ trajectory = Table(
     Column("newest_version", Integer, nullable=False),
     Column("ended", Boolean, nullable=False, server_default=false()),
     Column("lane", String(16), nullable=False, server_default=""),
+    Column("group_id", String(128), nullable=False, server_default=""),
+    Column("group_size", Integer, nullable=False, server_default="0"),
+    Index(
+        "ix_trajectory_group",
+        *("tenant", "group_id", "agent"),
+        sqlite_where=text("group_id <> ''"),
+        postgresql_where=text("group_id <> ''"),
+    ),
     Index("ix_trajectory_session", "tenant", "session_id", "last_us"),
     Index("ix_trajectory_ready", "num_rewards", "num_eligible", "times_trained", "last_us"),
     Index("ix_trajectory_started", "started_us", "trajectory_id"),

@@ -14,7 +14,6 @@ from dataproxy.client.reward_types import JudgeSettings
 from dataproxy.lease.windows import Now, count_places
 from dataproxy.rewards.judge import Judge
 from dataproxy.rewards.worker import RewardWorker
-from dataproxy.store.consents import ConsentBook
 from dataproxy.store.judgements import count_judgements
 from dataproxy.store.schema import judgement
 from tests.dataproxy.lease.test_leases import lease
@@ -214,10 +213,3 @@ async def test_the_worker_stops_at_once_though_a_judge_hangs(proxy: Proxy, monke
     stop.set()
     await asyncio.to_thread(thread.join)
     assert judged(proxy) == [(first, "waiting", 0)]
-
-
-def test_agents_of_the_systems_own_are_neither_recorded_nor_trained(proxy: Proxy) -> None:
-    with proxy.services.database.read() as connection:
-        book = ConsentBook.read(connection)
-    assert book.may_record("acme", "triage") and book.may_train("acme", "triage")
-    assert not book.may_record("acme", "internal:judge") and not book.may_train("acme", "internal:judge")

@@ -95,3 +95,29 @@ def test_choices_of_one_call_are_a_group_of_their_own() -> None:
     grouped = among_siblings(before, values, contend(1.5, estimator="group"), 0.05).by_turn or {}
     assert [grouped["e1", choice] for choice in range(3)] == pytest.approx([2**0.5, -(0.5**0.5), -(0.5**0.5)])
     assert among_siblings(before, values, contend(1.5, estimator="baseline"), 0.05) == before
+
+
+def test_sessions_that_their_caller_named_a_group_are_compared_whatever_they_began_with() -> None:
+    def attempt(first: int, reward: float, group: str) -> TrainSample:
+        made = sample(f"{group}-{first}", [sequence([first, 2, 3, 8, 9], [3, 4])], reward=reward)
+        return msgspec.structs.replace(made, group=group)
+
+    attempts = [attempt(1, 3.0, "task-17"), attempt(2, 0.0, "task-17"), attempt(3, 1.0, "task-17"), attempt(1, 9.0, "task-18")]
+    for estimator, expected in {
+        "rloo": [3.0 - 0.5, 0.0 - 2.0, 1.0 - 1.5],  # less the mean of the others
+        # mean 4/3, deviation √(14/9) = 1.2472
+        "group": [(3 - 4 / 3) / (14 / 9) ** 0.5, (0 - 4 / 3) / (14 / 9) ** 0.5, (1 - 4 / 3) / (14 / 9) ** 0.5],
+    }.items():
+        contenders = [contender(one, PerTurn(one.reward, None), estimator) for one in attempts]  # type: ignore[arg-type]
+        state = {contenders[0].agent: AgentBaseline(weight=4.0, mean=8.5, square_weight=4.0, mean_square=0.25)}
+        comparisons, _ = compare(contenders, state, 0.5, 0.05)
+        found = [comparison.of(one.score) for comparison, one in zip(comparisons, contenders, strict=True)]
+        assert found[:3] == pytest.approx(expected)
+        # alone in its group: 2 of weight left at 8.5, and the other three of the batch: (17 + 4) / 5
+        assert comparisons[3].baseline == pytest.approx(4.2)
+
+
+def test_a_groups_name_is_no_prompt() -> None:
+    made = sample("x", [sequence([1, 2, 3, 8, 9], [3, 4])])
+    named = msgspec.structs.replace(made, group=made.sequences[0].token_ids[:12].decode("latin-1"))
+    assert group_of(named) != group_of(made)
