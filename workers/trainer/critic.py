@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import torch
@@ -27,6 +28,9 @@ from workers.trainer.ranks import Ranks
 from workers.trainer.version_directory import CRITIC
 
 Floats = NDArray[np.float64]
+
+_EPS: Final = 1e-5
+"""Of the head's Adam. Its bias begins where the gradient is zero but for rounding: a smaller one would make that a whole step."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,7 +63,7 @@ class Critic:
         """A head that knows nothing: V = 0."""
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
-        self._optimizer = torch.optim.AdamW(self.head.parameters(), lr=self._rate, weight_decay=0.0)
+        self._optimizer = torch.optim.AdamW(self.head.parameters(), lr=self._rate, weight_decay=0.0, eps=_EPS)
         self.num_updates = 0
 
     @torch.no_grad()
