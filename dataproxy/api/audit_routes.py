@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, select
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.api.on_record import Purpose, put_on_record
-from dataproxy.client.review_types import AccessPage, AccessRow, AuditProblem, AuditProgress, AuditReport
+from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.client.types import EventPage, KeyInfo
 from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.bundle import write_bundle
@@ -23,8 +23,9 @@ from dataproxy.ledger.verify import verify
 from dataproxy.ledger.witness import WitnessVerifier
 from dataproxy.retain.targets import belongings, resolve
 from dataproxy.services import Services
+from dataproxy.store.access_pages import read_log
 from dataproxy.store.keys import OPERATOR
-from dataproxy.store.schema import access_log, log_head
+from dataproxy.store.schema import log_head
 from dataproxy.store.scope import Scope, current_scope
 from dataproxy.store.search import SearchQuery, search_events
 
@@ -60,12 +61,8 @@ def get_access_log(
     """A page of who read what, oldest first; this read is on it."""
     require(caller, "reviewer")
     put_on_record(services, caller, [caller.tenant], "access_log", target or reader or "", purpose)
-    query = select(access_log).where(access_log.c.event_id > after).order_by(access_log.c.event_id).limit(limit)
-    for column, value in ((access_log.c.tenant, scope(caller)), (access_log.c.key_id, reader), (access_log.c.target, target)):
-        query = query if value is None else query.where(column == value)
     with services.database.read() as connection:
-        rows = [AccessRow(**row) for row in connection.execute(query).mappings()]
-    return json_answer(AccessPage(rows, rows[-1].event_id if len(rows) == limit else None))
+        return json_answer(read_log(connection, scope(caller), reader, target, after, limit))
 
 
 @router.get("/search")

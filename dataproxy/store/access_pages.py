@@ -1,4 +1,4 @@
-"""Who read what, newest first, for people; audits read the log in its own order."""
+"""Who read what: the log in its own order for audits, and newest first for people."""
 
 from collections.abc import Mapping
 
@@ -23,5 +23,19 @@ def page_of_reads(connection: Connection, tenant: str | None, fields: Mapping[st
     for name, value in fields.items():
         if value:
             query = query.where(_COLUMNS[name] == value)
+    rows = [AccessRow(**row._mapping) for row in connection.execute(query)]
+    return AccessPage(rows, rows[-1].event_id if len(rows) == limit else None)
+
+
+def read_log(
+    connection: Connection, tenant: str | None, reader: str | None, target: str | None, after: str, limit: int
+) -> AccessPage:
+    """Reads of ``tenant``'s things (None: of anybody's) after event ``after`` ("": from the first), oldest first.
+
+    ``reader`` is a key id, ``target`` what was read; None: any.
+    """
+    query = select(access_log).where(access_log.c.event_id > after).order_by(access_log.c.event_id).limit(limit)
+    for column, value in ((access_log.c.tenant, tenant), (access_log.c.key_id, reader), (access_log.c.target, target)):
+        query = query if value is None else query.where(column == value)
     rows = [AccessRow(**row._mapping) for row in connection.execute(query)]
     return AccessPage(rows, rows[-1].event_id if len(rows) == limit else None)

@@ -16,6 +16,9 @@ access_log = Table(
     name("target"),
     time_us("at_us"),
     Column("purpose", Text, nullable=False, server_default=""),
+    Index("ix_access_log_event", "event_id"),
+    Index("ix_access_log_reader", "key_id", "tenant", "event_id"),
+    Index("ix_access_log_target", "target", "tenant", "event_id"),
 )
 
 quarantine = Table(
@@ -26,6 +29,7 @@ quarantine = Table(
     name("reason"),
     Column("sealed", LargeBinary, nullable=False),
     time_us("created_us"),
+    Index("ix_quarantine_event", "event_id"),
 )
 
 log_head = Table(
