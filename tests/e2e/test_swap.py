@@ -83,6 +83,7 @@ def test_sixteen_streams_outlive_a_swap_and_every_token_bears_the_version_that_s
             assert np.frombuffer(record.output_ids, "<i4").tolist() == reference[completion_id].output_ids
 
 
+@pytest.mark.soak  # in every run: by two workers, in test_fleet
 def test_rollback_returns_to_the_earlier_version_under_traffic(tmp_path: Path) -> None:
     received = tmp_path / "received.jsonl"
     with running_stack(tmp_path, environment=TRAINER) as stack:
