@@ -95,6 +95,16 @@ def test_recomputed_activations_give_the_same_gradient(micro: Path, ranks: Ranks
     assert_close(gradients(micro, ranks, rows, 20, checkpoint_activations=True), gradients(micro, ranks, rows))
 
 
+@pytest.mark.parametrize(("recomputes", "forwards"), [(False, 1), (True, 2)])
+def test_activations_are_kept_or_computed_twice(micro: Path, ranks: Ranks, recomputes: bool, forwards: int) -> None:
+    policy, seen = Policy(micro, ranks, "float32", checkpoint_activations=recomputes), []
+    for layer in policy.model.model.layers:
+        layer.mlp.register_forward_pre_hook(lambda *_: seen.append(1))  # a recomputation stops before the end
+    batches = microbatches(random_rows(1), ranks, 20)
+    train(policy, make_optimizer(policy, 1e-2, 0.0), [batches], PLAIN, STILL, 0, ranks)
+    assert len(seen) == forwards * len(batches) * len(policy.model.model.layers)
+
+
 def test_an_overwritten_token_gets_exactly_no_gradient(micro: Path, ranks: Ranks) -> None:
     def gradient(overwritten: int) -> torch.Tensor:
         item = sequence([5, 6, 7, 8, overwritten], [2, 4], altered=[4])
