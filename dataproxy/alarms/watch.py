@@ -1,10 +1,12 @@
 """What the rules look at, asked of the store; and the alarms as Prometheus text."""
 
+from collections.abc import Sequence
+
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
 from atdp.versions import PolicyVersion, version_index
 from dataproxy.alarms.rules import STALE_VERSIONS, WINDOW_S, Facts, alarms_of
-from dataproxy.client.watch_types import Alarm
+from dataproxy.client.watch_types import Alarm, VersionOutcome
 from dataproxy.store.schema import trajectory
 from dataproxy.store.version_outcomes import version_outcomes
 from dataproxy.store.versions import list_versions
@@ -13,12 +15,15 @@ _COMPARED = 8
 """Newest versions whose rewards are looked at."""
 
 
-def look(connection: Connection, tenant: str | None, now_us: int) -> list[Alarm]:
-    """Every alarm as ``tenant`` sees it (None: over all); what the trainer measured is the operator's alone."""
+def look(connection: Connection, tenant: str | None, now_us: int, outcomes: Sequence[VersionOutcome] | None = None) -> list[Alarm]:
+    """Every alarm as ``tenant`` sees it (None: over all); what the trainer measured is the operator's alone.
+
+    ``outcomes`` of the newest versions at least, where they are at hand.
+    """
     versions = list_versions(connection)
     head = max((version_index(one.version) for one in versions if one.state in ("serving", "canary", "published")), default=-1)
     known: list[PolicyVersion] = versions if tenant is None else []
-    outcomes = version_outcomes(connection, tenant, versions=_COMPARED)
+    outcomes = version_outcomes(connection, tenant, versions=_COMPARED) if outcomes is None else outcomes[-_COMPARED:]
     return alarms_of(Facts(outcomes, known, _recent(connection, tenant, now_us - WINDOW_S * 1_000_000, head)))
 
 

@@ -1,8 +1,10 @@
 """The ASGI app. The only place that turns errors into HTTP."""
 
+import logging
 from collections.abc import Callable
 
 from fastapi import FastAPI, Request, Response
+from sqlalchemy.exc import OperationalError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atdp.errors import AtdpError
@@ -13,6 +15,7 @@ from dataproxy.api import (
     events_routes,
     export_routes,
     governance_routes,
+    order_routes,
     otlp_routes,
     pseudonym_routes,
     quarantine_routes,
@@ -35,6 +38,8 @@ from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unau
 from dataproxy.redact import RedactionFailed
 from dataproxy.services import Services
 from dataproxy.store.scope import NOBODY, scoped
+
+logger = logging.getLogger(__name__)
 
 _STATUS: dict[type[Exception], tuple[int, str]] = {
     Unauthenticated: (401, "invalid_api_key"),
@@ -64,6 +69,7 @@ def create_app(services: Services) -> FastAPI:
         review_routes,
         events_routes,
         export_routes,
+        order_routes,
         otlp_routes,
         pseudonym_routes,
         quarantine_routes,
@@ -80,6 +86,7 @@ def create_app(services: Services) -> FastAPI:
     for kind, (status, code) in _STATUS.items():
         app.add_exception_handler(kind, _handler(status, code))
     app.add_exception_handler(RedactionFailed, _redaction_failed)
+    app.add_exception_handler(OperationalError, _store_away)
     return app
 
 
@@ -103,6 +110,12 @@ def _handler(status: int, code: str) -> Callable[[Request, Exception], Response]
         return error_answer(status, code, str(error))
 
     return answer
+
+
+def _store_away(request: Request, error: Exception) -> Response:
+    cause = error.orig if isinstance(error, OperationalError) else error
+    logger.warning("the store does not answer, %s %s is refused: %s", request.method, request.scope["path"], cause)
+    return error_answer(503, "store_unavailable", "the store does not answer right now; send the request again in a moment")
 
 
 def _redaction_failed(_: Request, error: Exception) -> Response:

@@ -10,6 +10,7 @@ import msgspec
 from atdp.samples import BatchManifest, Lease
 from atdp.versions import PolicyVersion
 from dataproxy.client.errors import ServerFailed, from_status
+from dataproxy.client.order_types import OrderAsk, OrderStep, VersionOrder
 from dataproxy.client.types import (
     Consent,
     EventDetail,
@@ -191,6 +192,18 @@ def get_version(version: str) -> Call[PolicyVersion]:
 
 def serving_version() -> Call[PolicyVersion]:
     return Call("GET", "/v1/versions/serving", _json(PolicyVersion))
+
+
+def order_version(ask: OrderAsk) -> Call[VersionOrder]:
+    return Call("POST", "/v1/version-orders", _json(VersionOrder), _encode(ask))
+
+
+def list_version_orders(limit: int) -> Call[list[VersionOrder]]:
+    return Call("GET", "/v1/version-orders", _json(list[VersionOrder]), params={"limit": limit})
+
+
+def move_version_order(order_id: str, step: str, said: str) -> Call[VersionOrder]:
+    return Call("POST", f"/v1/version-orders/{order_id}/{step}", _json(VersionOrder), _encode(OrderStep(said)))
 
 
 def list_events(limit: int, after: int | None, session: str | None, kind: str | None) -> Call[EventPage]:

@@ -15,6 +15,7 @@ from atdp.versions import PolicyVersion
 from dataproxy.client import calls
 from dataproxy.client.errors import Unavailable
 from dataproxy.client.exporting import Export, ExportQuery, open_export
+from dataproxy.client.order_types import OrderAsk, VersionOrder
 from dataproxy.client.transfer import open_tenant_export, pieces_of, send_tenant
 from dataproxy.client.types import (
     Consent,
@@ -199,6 +200,18 @@ class SyncDataProxyClient:
     def serving_version(self) -> PolicyVersion:
         """The version that serves."""
         return self._send(calls.serving_version())
+
+    def order_version(self, ask: OrderAsk) -> VersionOrder:
+        """Order that a version serves, everybody or a share; the keeper carries it out."""
+        return self._send(calls.order_version(ask))
+
+    def list_version_orders(self, limit: int = 50) -> list[VersionOrder]:
+        """The newest orders first."""
+        return self._send(calls.list_version_orders(limit))
+
+    def move_version_order(self, order_id: str, step: str, said: str = "") -> VersionOrder:
+        """A step of an order: begin, done, refuse, withdraw."""
+        return self._send(calls.move_version_order(order_id, step, said))
 
     def list_events(
         self,

@@ -13,6 +13,7 @@ from dataproxy.console import (
     learning_pages,
     list_exports,
     live_pages,
+    order_pages,
     party_pages,
     queue_pages,
     review_pages,
@@ -26,6 +27,7 @@ from dataproxy.console.audits import Audits
 from dataproxy.console.rendering import ASSETS, read_templates, render
 from dataproxy.console.seat import Guarded, NotSeated, Seat, cookie_name, sittings_of
 from dataproxy.console.sittings import Sittings, Throttle
+from dataproxy.console.totals import Totals
 from dataproxy.console.words import REASONS, TERMS
 from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.redact import RedactionFailed
@@ -44,6 +46,7 @@ PAGES = (
     verify_pages,
     learning_pages,
     version_pages,
+    order_pages,
     live_pages,
 )
 _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 400, AtdpError: 400, RedactionFailed: 400}
@@ -59,6 +62,7 @@ def create_console(services: Services) -> FastAPI:
         app.state.throttle = Throttle(services.now_us)
         app.state.audits = Audits(services)
         app.state.pace = live_pages.Pace()
+        app.state.totals = Totals(services)
     app.add_middleware(Guarded)
     app.mount("/assets", StaticFiles(directory=ASSETS), name="assets")
     app.add_api_route("/", _home, methods=["GET"])

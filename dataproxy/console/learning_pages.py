@@ -10,10 +10,12 @@ from dataproxy.alarms.watch import look
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.console.measures import charts_of, compared, verdict
+from dataproxy.console.order_pages import SHOWN, InService, may_order
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions as stored
 from dataproxy.store.version_history import states_of
+from dataproxy.store.version_orders import list_orders
 from dataproxy.store.version_outcomes import MOST_TRAJECTORIES, version_outcomes
 
 router = APIRouter()
@@ -29,10 +31,13 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
     with services.database.read() as connection:
         versions = [training_routes.shown(seat.caller, one) for one in stored.list_versions(connection)]
         outcomes = version_outcomes(connection, tenant)
-        alarms = look(connection, tenant, services.now_us())
+        alarms = look(connection, tenant, services.now_us(), outcomes)
         changes = states_of(connection, limit=_CHANGES) if tenant is None else []
+        orders = list_orders(connection, SHOWN) if tenant is None else []
     recent = versions[-_MOST_VERSIONS:]
+    now = InService.of(versions)
     shown: dict[str, Any] = {"tree": tree_of(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
+    shown |= {"orders": orders, "may_order": may_order(seat.caller), "now": now}
     shown |= {
         "num_versions": len(versions),
         "operator": tenant is None,
@@ -41,12 +46,10 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
         "may_open": seat.caller.role != "trainer",
     }
     names = [one.version for one in reversed(recent)]
-    serving = next((one for one in versions if one.state == "serving"), None)
-    canary = next((one for one in versions if one.state == "canary"), None)
-    pair = (serving.parent or "", serving.version) if serving is not None else ("", "")
-    pair = (pair[1], canary.version) if canary is not None else pair
+    pair = (now.serving.parent or "", now.serving.version) if now.serving is not None else ("", "")
+    pair = (pair[1], now.canary.version) if now.canary is not None else pair
     return render(
-        request, "learning.html", seat, charts=charts_of(outcomes, recent), names=names, pair=pair, canary=canary, **shown
+        request, "learning.html", seat, charts=charts_of(outcomes, recent), names=names, pair=pair, canary=now.canary, **shown
     )
 
 

@@ -5,22 +5,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from fastapi import APIRouter, Request, Response
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Table, func, select
 
-from dataproxy.api import admin_routes
+from dataproxy.alarms.watch import look
 from dataproxy.api.identity import require, scope
-from dataproxy.client.types import Status
 from dataproxy.console.gateway_glance import glance
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
+from dataproxy.console.totals import Totals
 from dataproxy.services import Services
+from dataproxy.store.consents import INTERNAL
 from dataproxy.store.reading import body_of
-from dataproxy.store.schema import event
+from dataproxy.store.schema import event, lease, pending_reward, quarantine
+from dataproxy.store.versions import list_versions
 
 router = APIRouter()
 _CALLS = 300
+_MOST_COUNTED = 10_000
 _MINUTE_US = 60_000_000
 
 
@@ -38,13 +40,25 @@ class Traffic:
     versions: list[tuple[str, int]]
 
 
+@dataclass(slots=True, frozen=True)
+class Waiting:
+    """What serves, and what waits: leases that are open, rewards without their exchange, calls in the quarantine."""
+
+    serving: str | None
+    leases: int
+    rewards: int
+    quarantined: int
+
+
 @router.get("/live")
 def get_live(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """The page, or the piece of it that changes."""
     require(seat.caller, "trainer")
-    counts = msgspec.json.decode(bytes(admin_routes.get_status(services, seat.caller).body), type=Status)
     tenant, now_us = scope(seat.caller), services.now_us()
+    totals: Totals = request.app.state.totals
     with services.database.read() as connection:
+        waiting = _waiting(connection, tenant)
+        alarms = look(connection, tenant, now_us)
         traffic = _traffic(connection, tenant, now_us)
         newest = connection.execute(select(func.max(event.c.position))).scalar() or 0 if tenant is None else 0
     pace: Pace = request.app.state.pace
@@ -53,7 +67,10 @@ def get_live(request: Request, services: ServicesDep, seat: Seat) -> Response:
     gateway = glance(services.data_dir / "run" / "stack.json") if tenant is None else None
     template = "live_piece.html" if "hx-request" in request.headers else "live.html"
     shown: dict[str, Any] = {
-        "counts": counts,
+        "waiting": waiting,
+        "alarms": alarms,
+        "total": totals.of(tenant),
+        "backlog": services.drain.backlog_bytes() if tenant is None else 0,
         "traffic": traffic,
         "processes": processes,
         "gateway": gateway,
@@ -79,9 +96,22 @@ class Pace:
         return (position - first[1]) / ((now_us - first[0]) / 1e6) if first is not None and now_us > first[0] else None
 
 
+def _waiting(connection: Connection, tenant: str | None) -> Waiting:
+    def num(table: Table, *where: ColumnElement[bool]) -> int:
+        query = select(table.c.tenant).where(*where, *(() if tenant is None else (table.c.tenant == tenant,)))
+        return int(connection.execute(select(func.count()).select_from(query.limit(_MOST_COUNTED).subquery())).scalar_one())
+
+    serving = next((one.version for one in list_versions(connection) if one.state == "serving"), None)
+    return Waiting(serving, num(lease, lease.c.state == "open"), num(pending_reward), num(quarantine))
+
+
 def _traffic(connection: Connection, tenant: str | None, now_us: int) -> Traffic:
     query = select(event.c.started_us, event.c.ended_us, event.c.status, event.c.body)
-    query = query.where(event.c.kind == "model_call").order_by(event.c.position.desc()).limit(_CALLS)
+    query = (
+        query.where(event.c.kind == "model_call", event.c.agent.not_like(f"{INTERNAL}%"))
+        .order_by(event.c.position.desc())
+        .limit(_CALLS)
+    )
     calls = connection.execute(query if tenant is None else query.where(event.c.tenant == tenant)).all()
     took = sorted((row.ended_us - row.started_us) / 1000 for row in calls)
     workers: Counter[str] = Counter()

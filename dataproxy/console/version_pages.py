@@ -8,11 +8,13 @@ from atdp.versions import version_index
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
+from dataproxy.console.order_pages import SHOWN, InService, may_order
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.version_history import lent_us, rebuild, rewards_at, states_of, uses_of
+from dataproxy.store.version_orders import list_orders
 from dataproxy.store.version_outcomes import version_outcomes
 
 router = APIRouter()
@@ -32,6 +34,8 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         now = rewards_at(connection, owners, None)
         outcomes = version_outcomes(connection, tenant, among=(index,))
         states = states_of(connection, name) if tenant is None else []
+        orders = list_orders(connection, SHOWN) if tenant is None else []
+        now_serves = InService.of(versions.list_versions(connection))
     with services.database.read(EVERYBODY) as connection:
         at_us = lent_us(connection, uses[0].lease_id) if uses else None
     with services.database.read() as connection:
@@ -39,6 +43,7 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
     put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
     shown: dict[str, Any] = {"version": version, "uses": uses[:_MOST_USES], "more": len(uses) > _MOST_USES, "states": states}
     shown |= {"then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
+    shown |= {"orders": orders, "may_order": may_order(seat.caller), "deeds": now_serves.deeds(version)}
     return render(request, "version.html", seat, may_open=seat.caller.role != "trainer", operator=tenant is None, **shown)
 
 

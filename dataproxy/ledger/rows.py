@@ -27,6 +27,7 @@ from dataproxy.store.schema import (
     reward,
     training_use,
     vault_approval,
+    version_order,
 )
 
 
@@ -55,6 +56,7 @@ PLAIN = {
         Plain(redaction_policy, ("policy_id",)),
         Plain(vault_approval, ("approval_id", "action")),
         Plain(review_mark, ("mark_id",)),
+        Plain(version_order, ("order_id", "state")),
     )
 }
 

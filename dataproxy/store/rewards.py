@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, select, update
 from atdp.ids import new_event_id
 from atdp.rewards import Reward, Source, TargetKind
 from dataproxy.ledger.rows import append_rows
+from dataproxy.store.dialect import find_all
 from dataproxy.store.schema import agent, reward, trajectory
 
 
@@ -33,6 +34,7 @@ class RewardRow(msgspec.Struct, frozen=True):
     received_us: int
 
 
+_FOR_EFFECT = (*("trajectory_id", "value", "reward_id", "target_kind", "target_id", "name", "source", "received_us", "supersedes"),)
 BUILT_IN = "source:"
 """Rewards that come by an agent's rule, not from a caller, carry this and the rule's name as their ``key_id``."""
 
@@ -90,6 +92,17 @@ def rewards_of(connection: Connection, tenant: str, trajectory_ids: Sequence[str
         where = (reward.c.tenant == tenant, reward.c.trajectory_id.in_(chunk), reward.c.value.is_not(None))
         for row in connection.execute(select(reward).where(*where).order_by(reward.c.received_us, reward.c.reward_id)):
             found[row.trajectory_id].append(as_reward(row))
+    return found
+
+
+def values_of(connection: Connection, tenant: str, trajectory_ids: Sequence[str]) -> dict[str, list[Reward]]:
+    """The same for their effect alone, of many trajectories at a time: in no order, and without texts."""
+    found: dict[str, list[Reward]] = defaultdict(list)
+    for trajectory_id, value, *rest in find_all(connection, reward, _FOR_EFFECT, "trajectory_id", trajectory_ids, tenant=tenant):
+        if value is not None:
+            reward_id, kind, target_id, name, source, received_us, supersedes = rest
+            known = (reward_id, tenant, kind, target_id, name, value, source, received_us)
+            found[trajectory_id].append(Reward(*known, supersedes=supersedes))
     return found
 
 

@@ -4,7 +4,8 @@ Owns the rule of rotation. A worker that joins late, was restarted, or missed a 
 and none gets any before its weights were compared with the record.
 One that failed comes back once its checksum proves what it holds. One whose weights are not those of the version that it names is
 taken out until it is restarted or an operator takes it back. What a publisher that died left behind is settled. Works under the
-publish lock, so never beside a publisher. Not owned: making a version serve (`publish`). Place in the path: step 3, after the swap.
+publish lock, so never beside a publisher. Its process also carries out what people order (`orders`). Not owned: making a version
+serve (`publish`). Place in the path: step 3, after the swap.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ from dataproxy.client import DataProxyClientError, SyncDataProxyClient
 from workers.inference.client import EngineClient, EngineState, InferenceError, Way
 from workers.trainer.data_proxy import VersionRegister
 from workers.trainer.engine_checks import settle
-from workers.trainer.engines import Transport
+from workers.trainer.engines import EngineFleet, Transport
 from workers.trainer.errors import PublishLockBusy, TrainerError
 from workers.trainer.fleet import Fleet, GatewayFleet, Lane, Out, Seat, View
+from workers.trainer.orders import carry_out
 from workers.trainer.paths import TrainerPaths
+from workers.trainer.publish import Publisher
 from workers.trainer.publish_lock import publish_lock
 from workers.trainer.settings import Settings
 
@@ -192,9 +195,12 @@ def main() -> int:
     way: Way = "distributed" if settings.swap == "distributed" else "disk"  # no torch here, and no weights but the directory's
     with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key()) as client:
         transport = Transport(way, settings.swap_host)
-        keeper = Keeper(TrainerPaths(settings.data_dir), client, fleet, transport, settings.audit_every_s)
+        paths = TrainerPaths(settings.data_dir)
+        keeper = Keeper(paths, client, fleet, transport, settings.audit_every_s)
+        publisher = Publisher(paths, client, EngineFleet(fleet, transport, patience_s=0.0))
         while not stop.wait(settings.poll_s):
             try:
+                carry_out(client, publisher)
                 keeper.round()
             except (TrainerError, DataProxyClientError) as error:
                 logger.info("not now: %s", error)

@@ -132,7 +132,10 @@ def verify(directory: Path) -> VersionManifest:
     Raises: VersionUnavailable where they differ.
     """
     manifest = read_manifest(directory)
-    found = tensor_digests(directory / WEIGHTS)
+    try:
+        found = tensor_digests(directory / WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, BufferError) as error:
+        raise VersionUnavailable(f"{directory} is damaged: its weights cannot be read") from error
     if found != manifest.digests:
         wrong = sorted(name for name in manifest.digests.keys() | found.keys() if manifest.digests.get(name) != found.get(name))
         raise VersionUnavailable(f"{directory} is damaged: {', '.join(wrong[:3])} differ from the manifest")

@@ -27,6 +27,7 @@ from dataproxy.store.schema.learning import (
     policy_version_state,
     reward,
     training_use,
+    version_order,
 )
 from dataproxy.store.schema.metadata import metadata
 from dataproxy.store.schema.parties import agent, api_key, consent, key_spend, key_usage, recording_policy, redaction_policy, tenant
@@ -97,6 +98,7 @@ __all__ = [
     "vault_approval",
     "vault_key",
     "vault_segment",
+    "version_order",
 ]
 
 SHARED = ("policy_version",)
@@ -129,5 +131,6 @@ APPEND_ONLY = (
     "vault_approval",
     "cosignature",
     "review_mark",
+    "version_order",
 )
 """Tables whose rows are never updated or deleted, but that erasure blanks the erased parts of ``event`` and ``reward``."""

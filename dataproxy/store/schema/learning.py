@@ -117,6 +117,21 @@ policy_version_state = Table(
     time_us("changed_us"),
 )
 
+version_order = Table(
+    "version_order",
+    metadata,
+    tenant_key(),
+    name("order_id", primary=True),
+    name("state", primary=True),
+    name("version"),
+    name("action"),
+    Column("share", Float, nullable=False),
+    Column("said", Text, nullable=False),
+    name("key_id"),
+    time_us("created_us"),
+)
+"""Orders about which version serves, a row for each state that one was in: waiting, begun, done, refused, withdrawn."""
+
 batch = Table(
     "batch",
     metadata,

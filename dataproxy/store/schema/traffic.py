@@ -66,6 +66,12 @@ trajectory = Table(
     Index("ix_trajectory_tenant_started", "tenant", "started_us", "trajectory_id"),
     Index("ix_trajectory_agent", "tenant", "agent", "started_us", "trajectory_id"),
     Index("ix_trajectory_version", "tenant", "last_version", "started_us", "trajectory_id"),
+    Index(
+        "ix_trajectory_rewarded",
+        *("last_version", "started_us", "trajectory_id", "tenant"),
+        sqlite_where=text("num_rewards > 0"),
+        postgresql_where=text("num_rewards > 0"),
+    ),
 )
 
 event = Table(

@@ -51,6 +51,7 @@ def _spans(attribute: str) -> dict[str, Any]:
 _LEASE = {"max_trajectories": 4, "ttl_s": 60, "version_now": "v000000", "max_staleness": 9, "max_reuse": 9, "min_trajectories": 99}
 """Too many to be lent, so that asking changes nothing."""
 _VERSION = {"version": "v000009", "parent": None, "state": "serving", "created_us": 1, "directory": "/x"}
+_ORDER = {"version": "v000000", "action": "serve", "reason": "x"}
 _MANIFEST = {
     "batch_id": NAME, "lease_id": "l", "parent_version": "v000000", "version": "v000001", "created_us": 1,
     "trajectories": [], "rewards": {}, "as_of_us": 1,
@@ -106,6 +107,9 @@ DATA_PROXY = (
     Attempt("GET", "/v1/versions/serving", "reviewer"),
     Attempt("GET", "/v1/versions/v000000", "trainer", route="/v1/versions/{name}"),
     Attempt("POST", "/v1/versions", "trainer", (), _VERSION),
+    Attempt("GET", "/v1/version-orders", "reviewer"),
+    Attempt("POST", "/v1/version-orders", "trainer", (), _ORDER),
+    Attempt("POST", "/v1/version-orders/o1/withdraw", "admin", (), {"said": ""}, route="/v1/version-orders/{order_id}/{step}"),
     Attempt("GET", "/v1/status", "admin"),
     Attempt("GET", "/v1/audit/verify", "reviewer"),
     Attempt("GET", f"/v1/audit/log?target={NAME}", "reviewer", (EVENT, TRAJECTORY), route="/v1/audit/log", claims=True),

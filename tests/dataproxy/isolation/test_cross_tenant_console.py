@@ -58,7 +58,7 @@ ATTEMPTS = (
 )
 NAME_NOTHING = {
     *("/sign-in", "/sign-out", "/views", "/review", "/quarantine", "/verify", "/tenants", "/keys", "/learning"),
-    *("/compare", "/versions/{name}", "/live"),
+    *("/compare", "/versions/{name}", "/live", "/versions/{name}/order", "/orders", "/orders/{order_id}/withdraw"),
 }
 """Routes that name nothing of a tenant's: versions are everybody's."""
 
