@@ -35,10 +35,28 @@ def find_binaries() -> Path | None:
 
 @dataclass(slots=True)
 class PostgresServer:
-    """A running server; ``socket_dir`` is its host."""
+    """A server that runs from ``start`` to ``stop``, as ``user`` (None: as we are); ``socket_dir`` is its host."""
 
     socket_dir: Path
+    command: list[str]
+    user: pwd.struct_passwd | None = None
     num_databases: int = 0
+    _process: "subprocess.Popen[bytes] | None" = None
+
+    def start(self) -> None:
+        """Run it; returns once it takes connections."""
+        log = self.socket_dir / "log"
+        with log.open("ab") as out:
+            where = {"stdout": out, "stderr": out, "cwd": self.socket_dir, **_as(self.user)}
+            self._process = subprocess.Popen(self.command, **where)  # type: ignore[call-overload]
+        _await_connection(self.socket_dir, self._process, log)
+
+    def stop(self, by: signal.Signals = signal.SIGQUIT) -> None:
+        """At once, as a crash would: connections break, the next start recovers. By SIGINT in good order. Twice is nothing."""
+        if self._process is not None:
+            self._process.send_signal(by)
+            self._process.wait()
+            self._process = None
 
     def new_database(self) -> "PostgresDatabase":
         """An empty database, owned by the owner role."""
@@ -110,19 +128,21 @@ def temporary_postgres() -> Iterator[PostgresServer]:
 
 @contextmanager
 def _running(binaries: Path, directory: Path, user: pwd.struct_passwd | None) -> Iterator[PostgresServer]:
-    as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user is not None else {}
-    data, log = directory / "data", directory / "log"
+    data = directory / "data"
     initdb = [str(binaries / "initdb"), "--pgdata", str(data), "-Upostgres", "-Atrust", "--locale=C", "-EUTF8"]
-    subprocess.run([*initdb, "--no-sync"], check=True, capture_output=True, cwd=directory, **as_user)  # type: ignore[call-overload]
-    server = [str(binaries / "postgres"), "-D", str(data), "-k", str(directory), "-c", "listen_addresses="]
-    with log.open("wb") as out:
-        process = subprocess.Popen(server, stdout=out, stderr=out, cwd=directory, **as_user)  # type: ignore[call-overload]
+    where = {"check": True, "capture_output": True, "cwd": directory, **_as(user)}
+    subprocess.run([*initdb, "--no-sync"], **where)  # type: ignore[call-overload]
+    command = [str(binaries / "postgres"), "-D", str(data), "-k", str(directory), "-c", "listen_addresses="]
+    server = PostgresServer(directory, command, user)
     try:
-        _await_connection(directory, process, log)
-        yield PostgresServer(directory)
+        server.start()
+        yield server
     finally:
-        process.send_signal(signal.SIGQUIT)  # at once: nobody needs its last checkpoint
-        process.wait()
+        server.stop()  # at once: nobody needs its last checkpoint
+
+
+def _as(user: pwd.struct_passwd | None) -> dict[str, object]:
+    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []} if user is not None else {}
 
 
 def _await_connection(directory: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -3,6 +3,7 @@
 import msgspec
 from fastapi import APIRouter, Response
 
+from atdp.faults import point
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion, version_index
 from dataproxy.api.answers import json_answer, msgpack_answer, parse
@@ -34,6 +35,8 @@ def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
     vault = Lending(caller, services.vault_private, now_us) if caller.role == "trainer" else None
     with services.database.write() as connection:
         lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, now_us, services.settle_s, vault)
+    if lease.samples:
+        point("dataproxy.after_lease")
     return msgpack_answer(lease)
 
 
@@ -54,6 +57,8 @@ def post_ack(services: ServicesDep, caller: Caller, lease_id: str, body: Body) -
     ack = parse(body, LeaseAck)
     with services.database.write() as connection:
         ack_lease(connection, caller.tenant, lease_id, ack, services.now_us())
+        point("dataproxy.mid_ack")
+    point("dataproxy.after_ack")
     return json_answer({"lease_id": lease_id, "outcome": ack.outcome})
 
 

@@ -97,14 +97,17 @@ class Drain:
         self._source.sweep()
 
     def run(self, stop: threading.Event) -> None:
-        """Drain until ``stop`` is set. A database that is busy or full is tried again; nothing is lost meanwhile."""
+        """Drain until ``stop`` is set. A database that is busy, full or away is tried again; nothing is lost meanwhile."""
+        refused = False
         while not stop.is_set():
             try:
+                if refused:  # what was read and not stored is read again
+                    self._source, refused = self._fresh_source(), False
                 if not self.run_once():
                     stop.wait(_IDLE_S)
             except OperationalError as error:
                 logger.error("the store refused a batch, trying again in %s s: %s", _RETRY_S, error.orig)
-                self._source = self._fresh_source()
+                refused = True
                 stop.wait(_RETRY_S)
 
     def run_once(self) -> int:
@@ -202,6 +205,8 @@ class Drain:
                 reason = f"redaction_{error.reason}"
             except Unprocessable as error:
                 reason = error.reason
+            except OperationalError:  # the store is away: that says nothing of the exchange
+                raise
             except Exception as error:  # noqa: BLE001  whatever it was, the exchange is sealed and the drain goes on
                 reason = f"error_{type(error).__name__}"
             logger.error("event %s goes to the quarantine: %s", raw.request.event_id, reason)

@@ -129,12 +129,15 @@ class Postgres:
         return guard
 
     def _hold_guard(self) -> None:
-        try:
-            self._guard.execute(text("SELECT 1"))
-        except OperationalError:
-            self._guard.invalidate()
-            self._guard.close()
-            self._guard = self._take_guard()
+        """Be the one data proxy still, or again after the server was away. Raises StoreLocked, OperationalError."""
+        if not self._guard.closed:
+            try:
+                self._guard.execute(text("SELECT 1"))
+                return
+            except OperationalError:
+                self._guard.invalidate()
+                self._guard.close()
+        self._guard = self._take_guard()
 
 
 def _engine(url: SecretStr) -> Engine:

@@ -6,6 +6,7 @@ All calls may be repeated: a lease whose answer was lost returns by its deadline
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Final, Protocol, TypeVar
@@ -18,6 +19,8 @@ from dataproxy.client.types import LeaseAck, LeaseRequest
 T = TypeVar("T")
 
 PATIENCE_S: Final = 120.0
+
+logger = logging.getLogger(__name__)
 
 
 class SampleSource(Protocol):
@@ -76,10 +79,16 @@ class PatientDataProxy:
         pause_s, waited_s = 0.1, 0.0
         while True:
             try:
-                return call()
-            except Unavailable:
+                answer = call()
+            except Unavailable as error:
                 if waited_s >= self._patience_s:
                     raise
+                if not waited_s:
+                    logger.warning("waiting up to %g s for the data proxy: %s", self._patience_s, error)
+            else:
+                if waited_s:
+                    logger.info("the data proxy answers again after %.1f s", waited_s)
+                return answer
             self._sleep(pause_s)
             waited_s += pause_s
             pause_s = min(2 * pause_s, 2.0)

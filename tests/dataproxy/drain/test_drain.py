@@ -2,15 +2,19 @@
 
 import logging
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from atdp.events import Event
 from dataproxy.capture.layout import list_segments
 from dataproxy.drain.quarantine import open_quarantined
+from dataproxy.drain.redaction import Redactor
 from dataproxy.store.events import StoredEvent, insert_events, next_position
 from dataproxy.store.reading import find_event, list_events
 from dataproxy.store.schema import (
@@ -276,3 +280,27 @@ async def test_an_agent_cannot_keep_its_call_off_the_record_by_taking_its_id(pro
     proxy.drain()
     assert proxy.count(quarantine) == 1 and len(proxy.rows(calls)) == 1
     journal.close()
+
+
+async def test_a_store_that_is_away_while_calls_are_governed_sends_none_to_the_quarantine(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal, stop, of = proxy.journal(), threading.Event(), proxy.services.redactors.of
+    await write(journal, exchange([user("q")]), exchange([user("r")]))
+    asked: list[str] = []
+
+    def away_at_first(tenant: str) -> Redactor:
+        asked.append(tenant)
+        if len(asked) == 1:
+            raise OperationalError("SELECT", {}, Exception("the server closed the connection"))
+        return of(tenant)
+
+    monkeypatch.setattr(proxy.services.redactors, "of", away_at_first)
+    drain = threading.Thread(target=proxy.services.drain.run, args=(stop,))
+    drain.start()
+    while proxy.count(event) < 2 and not proxy.count(quarantine):
+        time.sleep(0.02)  # noqa: ASYNC251  the drain is a thread
+    stop.set()
+    drain.join()
+    journal.close()
+    assert len(asked) > 1 and proxy.count(event) == 2 and proxy.count(quarantine) == 0
