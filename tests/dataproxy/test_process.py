@@ -15,6 +15,7 @@ from dataproxy.capture import Journal
 from dataproxy.client import SyncDataProxyClient
 from dataproxy.client.types import Consent
 from dataproxy.keyfiles import KeyFiles, ensure
+from tests.chaos.rows import DRAIN
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, user, write
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,7 @@ async def test_it_drains_what_was_journaled_and_ends_cleanly(tmp_path: Path) -> 
     journal.close()
 
 
-@pytest.mark.parametrize("point", ["dataproxy.mid_drain", "dataproxy.after_commit"])
+@pytest.mark.parametrize("point", DRAIN)
 async def test_killed_at_its_fault_points_it_loses_nothing_and_repeats_nothing(tmp_path: Path, point: str) -> None:
     files = prepared(tmp_path)
     faults = tmp_path / "faults"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.rows import DRAIN, GATEWAY
 from tests.durability.machine import Machine, machine
 from tests.durability.results import keep
 from tests.e2e import load as load_module
@@ -19,10 +20,7 @@ pytestmark = [
     # httpcore leaves the socket that a data proxy between two lives refused to the collector
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-POINTS = {
-    "gateway": ("gateway.after_finish_chunk", "gateway.before_fsync", "gateway.after_commit"),
-    "dataproxy": ("dataproxy.mid_drain", "dataproxy.after_commit"),
-}
+POINTS = {"gateway": GATEWAY, "dataproxy": DRAIN}
 ANSWERS_BETWEEN = 12
 LONG = 100
 """From so many rounds on it is the long form, whose figures are kept."""

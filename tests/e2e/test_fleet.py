@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +17,10 @@ import pytest
 from deploy.fleet import Worker, list_workers
 from deploy.launcher.running import RunningStack
 from tests.e2e import oracle
-from tests.e2e.test_kill import load, settle
+from tests.e2e.test_kill import killed, load, settle
 from tests.e2e.test_swap import serving
 from tests.stack import running_stack
-from workers.inference.client import swap_weights
+from workers.inference.client import expected_checksum, swap_weights
 from workers.inference.client.checksum import load_directory
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.publish_lock import publish_lock
@@ -36,9 +37,16 @@ TRAINER = {
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningStack]:
+def faults(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where fault points are armed and logged."""
+    return tmp_path_factory.mktemp("faults")
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, faults: Path) -> Iterator[RunningStack]:
     """Two workers and a trainer."""
-    with running_stack(tmp_path_factory.mktemp("fleet"), "--workers", "2", environment=TRAINER) as running:
+    environment = TRAINER | {"HEADRACE_FAULTS": str(faults)}
+    with running_stack(tmp_path_factory.mktemp("fleet"), "--workers", "2", environment=environment) as running:
         yield running
 
 
@@ -129,6 +137,7 @@ def test_a_canary_serves_its_sessions_and_is_promoted(stack: RunningStack, recei
     assert (tmp_path / "exported" / "model.safetensors").exists()
     headrace(stack, "versions", "rollback", "v000000")
     await_whole(stack)
+    check_engines(stack)
 
 
 @contextmanager
@@ -163,6 +172,42 @@ async def sessions(stack: RunningStack, key: str, num: int) -> dict[str, list[st
                 found.setdefault(session, []).append(oracle.event_id(answer.json()["id"]))
                 said = [*said, {"role": "user", "content": "go on"}]
     return found
+
+
+def kill_a_rollback(stack: RunningStack, faults: Path, point: str) -> float:
+    """Kill the command at ``point``; seconds until both engines serve what is on record, which is what it was."""
+    where = ["--data-dir", str(stack.paths.data_dir), "--config-dir", str(stack.paths.config_dir)]
+    command = [sys.executable, "-m", "deploy.cli", "rollback", "v000000", *where]
+    with nobody_trains(stack):
+        oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+        before, deaths = serving(stack), killed(faults, point)
+        (faults / f"{point}.kill").touch()
+        done = subprocess.run(
+            command, env=os.environ | {"HEADRACE_FAULTS": str(faults)}, capture_output=True, text=True, check=False
+        )
+        died = time.monotonic()
+        assert done.returncode != 0 and killed(faults, point) == deaths + 1, done.stdout + done.stderr
+        oracle.until(lambda: is_whole(stack), "the repair", stack)
+        assert serving(stack) == before
+        return time.monotonic() - died
+
+
+def test_a_rollback_that_is_killed_before_it_goes_on_is_undone_by_the_keeper(stack: RunningStack, faults: Path) -> None:
+    kill_a_rollback(stack, faults, "swap.after_end")
+    check_engines(stack)
+
+
+def check_engines(stack: RunningStack) -> None:
+    """Both hold, by their own checksum, the weights of the version on record, and sample."""
+    with nobody_trains(stack), stack.client() as client:
+        oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
+        record = client.serving_version()
+        wanted = expected_checksum(Path(record.directory), "float32")
+        for url in stack.engines:
+            found = httpx.post(f"{url}/weights_checker", json={"action": "checksum"}, timeout=60).json()["per_engine_checksum"]
+            assert found == wanted == record.checksum
+            asked = {"text": "hello", "sampling_params": {"max_new_tokens": 2}}
+            assert httpx.post(f"{url}/generate", json=asked, timeout=60).status_code == 200
 
 
 @pytest.mark.soak

@@ -1,7 +1,8 @@
 """A scripted fake engine that speaks SGLang's HTTP contract; real SGLang passes the same conformance suite.
 
 Use ``FakeEngine().serve()`` for a real server on a free port. It answers all four dialects; ``script`` replaces the answer to
-generating calls by raw pieces, for tests of what engines do when they misbehave. Every generating call is kept in ``calls``.
+generating calls by raw pieces, for tests of what engines do when they misbehave. Every generating call is kept in ``calls``. Its
+process can be killed at the same fault points as the plug-in's.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from uuid import uuid4
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from atdp import faults
 from tests.fakes.broadcast import Groups
 from tests.fakes.dialects.call import Dialect, Refused
 from tests.fakes.dialects.chat import Chat
@@ -157,23 +159,32 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
         else:
             model.unpaused.clear()
             model.is_retracted = mode == "retract"
+        faults.point("engine.after_pause")
         return {"message": "Generation paused successfully.", "status": "ok"}
 
     @app.post("/continue_generation")
     async def continue_generation() -> Any:
         if model.weights.update == "begun":  # as the plug-in does: nothing is sampled from half an update
             model.weights.restore()
+        faults.point("engine.before_continue")
         model.weights.confirm()
         model.unpaused.set()
+        faults.point("engine.after_continue")
         return {"message": "Generation continued successfully.", "status": "ok"}
 
     @app.post("/begin_weight_update")
     async def begin() -> Response:
-        return outcome(*model.weights.begin(paused=not model.unpaused.is_set()))
+        done = model.weights.begin(paused=not model.unpaused.is_set())
+        if done[0]:
+            faults.point("engine.after_begin")
+        return outcome(*done)
 
     @app.post("/end_weight_update")
     async def end() -> Response:
-        return outcome(*model.weights.end())
+        done = model.weights.end()
+        if done[0]:
+            faults.point("engine.after_end")
+        return outcome(*done)
 
     @app.post("/update_weights_from_tensor")
     async def from_tensor(request: Request) -> Response:

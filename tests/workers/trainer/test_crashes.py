@@ -5,15 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos.outcome import WORDS, assert_settled, assert_trained_once, assert_whole, held_call
+from tests.chaos.rows import points_of
 from tests.workers.trainer.world import SIGKILLED, World, run_world, trained_by
 
 pytestmark = pytest.mark.slow
 
-POINTS = [
-    "trainer.after_lease", "trainer.mid_step", "trainer.before_publish", "trainer.after_publish", "swap.after_begin",
-    "swap.mid_tensors", "swap.before_continue", "trainer.before_ack",
-]  # fmt: skip
-MADE_BEFORE = ("trainer.after_publish", "swap.after_begin", "swap.mid_tensors", "swap.before_continue", "trainer.before_ack")
+POINTS = points_of("trainer")
+MADE_BEFORE = POINTS[POINTS.index("trainer.after_publish") :]
 """Points that a version directory is complete at, so that a restart publishes it instead of training again."""
 
 
@@ -28,24 +27,25 @@ def world(tmp_path: Path, micro: Path) -> Iterator[World]:
 def test_a_trainer_killed_anywhere_is_followed_by_one_that_trains_each_sample_once(world: World, point: str) -> None:
     names = world.earn(4)
     world.kill_at(point)
-    assert world.train().returncode == SIGKILLED
-    made = (world.paths.versions / "v000001" / "READY").stat().st_mtime_ns if point in MADE_BEFORE else None
-
-    if point in ("trainer.after_lease",):
-        world.clock.advance(31)  # nobody knows of the lease: it returns by its deadline
-    more = [] if made is None else world.earn(4, "v000001")
-    done = world.train()
+    with held_call(world) as call:
+        assert world.train().returncode == SIGKILLED
+        made = (world.paths.versions / "v000001" / "READY").stat().st_mtime_ns if point in MADE_BEFORE else None
+        with world.client() as client:
+            assert_whole(world.engine_url, client)
+        if point == "trainer.after_lease":
+            world.clock.advance(31)  # nobody knows of the lease: it returns by its deadline
+        more = [] if made is None else world.earn(4, "v000001")
+        done = world.train()
     assert done.returncode == 0, done.stderr[-3000:]
+    assert call.is_done and call.text == WORDS
 
     assert trained_by(world, names) == [["v000001"]] * 4
     assert trained_by(world, more) == [["v000002"]] * len(more)
     if made is not None:
         assert (world.paths.versions / "v000001" / "READY").stat().st_mtime_ns == made
-    head = "v000002" if more else "v000001"
-    assert world.engine.model.weights.version == head and world.engine.model.unpaused.is_set()
     with world.client() as client:
-        serving = client.serving_version()
-        assert serving.version == head and serving.checksum == world.engine.model.weights.checksum()
+        assert_settled(world.engine_url, client, "v000002" if more else "v000001")
+        assert_trained_once(world, client)
         assert client.status().leases == 0
     assert not world.paths.step_record.exists()
 

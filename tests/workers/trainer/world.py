@@ -1,13 +1,11 @@
 """Everything around a trainer, in this process: a real data proxy on its Unix socket and a fake engine that holds real tensors.
 
-The trainer runs as a process of its own, as in production, and may be killed at any fault point.
+Trainers and publishers run as processes of their own, as in production, and may be killed at any fault point.
 """
 
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,6 +26,7 @@ from tests.dataproxy.api.served import serve as serve_data_proxy
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, record, user, write
 from tests.dataproxy.proxy import Clock, Proxy
 from tests.fakes.engine import FakeEngine
+from tests.forker import Forked, forker
 from workers.trainer.paths import TrainerPaths
 
 SIGKILLED = -9
@@ -53,6 +52,7 @@ class World:
         self.engine = FakeEngine()
         self.engine.model.weights.tensors = load_file(model / "model.safetensors")
         self.engine_url = ""
+        self.log = directory / "trainer.log"
         self.faults = directory / "faults"
         self.faults.mkdir()
         (directory / "config" / "trainer.key").write_text(self.proxy.key("trainer", tenant=""))
@@ -88,14 +88,7 @@ class World:
 
     def environment(self, **settings: object) -> dict[str, str]:
         """The environment of a trainer here; `settings` override."""
-        values = {
-            "data_dir": self.paths.data_dir, "config_dir": self.proxy.data_dir.parent / "config", "model_path": self.model,
-            "engine_urls": f'["{self.engine_url}"]', "batch_trajectories": 4, "poll_s": 0.05, "checkpoint_every": 1, "max_steps": 1,
-            "compute_dtype": "float32", "publish_dtype": "float32", "learning_rate": 0.01, "lease_ttl_s": 30, "train_layers": 0,
-            "compute": '{"nice": 0}',
-        }  # fmt: skip
-        ours = {f"HEADRACE_TRAINER_{name.upper()}": str(value) for name, value in (values | settings).items()}
-        return os.environ | ours | {"HEADRACE_FAULTS": str(self.faults), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        return environment(self.paths, self.proxy.data_dir.parent / "config", self.model, self.engine_url, self.faults, **settings)
 
     def train(self, **settings: object) -> Finished:
         """Run a trainer until it has taken `max_steps`, or died."""
@@ -109,13 +102,14 @@ class World:
         """Run the publisher's command."""
         return self._run("workers.trainer.publish", ["--version", version, "--rollback"], {})
 
+    def start(self, module: str, *arguments: str, **settings: object) -> Forked:
+        """Start a program of ours, and do not wait for it."""
+        return forker().start(module, arguments, self.environment(**settings), self.log)
+
     def _run(self, module: str, arguments: list[str], settings: dict[str, object]) -> Finished:
-        # into a file: the process that keeps torch's shared memory inherits a pipe and outlives the trainer
-        log = self.faults.with_name("trainer.log")
-        with log.open("w") as output:
-            command = [sys.executable, "-m", module, *arguments]
-            status = subprocess.run(command, env=self.environment(**settings), stdout=output, stderr=output, check=False).returncode
-        return Finished(status, log.read_text())
+        self.log.write_text("")
+        status = self.start(module, *arguments, **settings).wait()
+        return Finished(status, self.log.read_text())
 
     @contextmanager
     def client(self) -> Iterator[SyncDataProxyClient]:
@@ -123,6 +117,20 @@ class World:
         key = (self.proxy.data_dir.parent / "config" / "trainer.key").read_text()
         with SyncDataProxyClient(self.paths.socket, key) as client:
             yield client
+
+
+def environment(
+    paths: TrainerPaths, config_dir: Path, model: Path, engine_url: str, faults: Path, **settings: object
+) -> dict[str, str]:
+    """What a trainer is told; `settings` override."""
+    values = {
+        "data_dir": paths.data_dir, "config_dir": config_dir, "model_path": model,
+        "engine_urls": f'["{engine_url}"]', "batch_trajectories": 4, "poll_s": 0.05, "checkpoint_every": 1, "max_steps": 1,
+        "compute_dtype": "float32", "publish_dtype": "float32", "learning_rate": 0.01, "lease_ttl_s": 30, "train_layers": 0,
+        "compute": '{"nice": 0, "follow_load": false}',
+    }  # fmt: skip
+    ours = {f"HEADRACE_TRAINER_{name.upper()}": str(value) for name, value in (values | settings).items()}
+    return os.environ | ours | {"HEADRACE_FAULTS": str(faults), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
 
 
 @contextmanager
