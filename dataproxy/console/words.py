@@ -23,6 +23,7 @@ REASONS: Final[Mapping[str, str]] = {
     "dropped_kind": "it held a kind of value that this tenant never lets train",
     "choices_conflict": "the engine's answers contradict each other",
     "judge_abstained": "a judge looked at it and abstained",
+    "internal_call": "a judge or another part of Headrace asked it; such calls never train",
 }
 PLACES: Final[Mapping[str, str]] = {
     "trained": "A version learned from it.",
@@ -32,6 +33,7 @@ PLACES: Final[Mapping[str, str]] = {
     "no_reward": "It waits for a reward; without one it never trains.",
     "no_reward_by_deadline": "It does not train: nobody rewarded it before its agent's deadline.",
     "judge_waits": "It waits for a judge's word.",
+    "group_waits": "It is rewarded, and waits for the other attempts of its group.",
     "window_open": "It is rewarded, and waits until its reward window closes.",
     "settling": "It is rewarded, and waits until its agent has been silent for a while.",
     "ready": "It is ready: the next batch that takes versions this old may hold it.",
@@ -50,7 +52,10 @@ TERMS: Final[tuple[tuple[str, str], ...]] = (
     ("rollback", "An earlier version is put back into service, under traffic. Nothing is deleted by it."),
     ("batch", "The trajectories that one version learned from, with each reward as it stood then."),
     ("lease", "Trajectories lent to a trainer for one step, until it answers or its time is over."),
-    ("release", "The set of prompt, tools, memory and weights that an agent ran under."),
+    (
+        "release",
+        "An agent's own name for its version, from the header X-Headrace-Release; its harness is the fingerprint of its prompt.",
+    ),
     ("staleness", "How many versions older than the trainer's the weights were that sampled a token."),
     ("mismatch", "How far the engine's and the trainer's probabilities of the same token lie apart on the same weights; near 0."),
     ("entropy", "How undecided the model is where it samples. Falling to 0: it stops exploring."),

@@ -21,6 +21,9 @@ _HIDDEN = frozenset((*_REASONING, "sealed_reasoning"))
 NOT_KEPT = frozenset(("id", "model", "created", "object"))
 """Parts of an answer that no event holds: the call says the same. They need no redaction."""
 _OWN_PLACE = NOT_KEPT | {"choices", "usage", "error", "text"}
+_RELEASE = "header.x-headrace-release"
+"""Where an agent says which release of itself calls."""
+_MOST_OF_A_NAME = 128
 
 
 class _Contents:
@@ -140,6 +143,8 @@ def _metadata(
         "request": {name: value for name, value in request.items() if name not in ("messages", "tools")},
         "headers": {name.removeprefix("header."): v for name, v in redacted.strings.items() if name.startswith("header.")},
     }
+    if release := redacted.strings.get(_RELEASE, "").strip():
+        m["release"] = release[:_MOST_OF_A_NAME]
     if redacted.version:
         m["redaction"] = redacted.version
     if raw.surrogates:

@@ -17,6 +17,7 @@ from dataproxy.store.search import strings_in
 from dataproxy.store.trajectory_rows import by_tenant, chunks_of
 
 _Key = tuple[str, str]
+_LEAST_OF_A_FINGERPRINT = 8
 
 
 class _Body(msgspec.Struct):
@@ -95,14 +96,20 @@ def with_failed_tool(connection: Connection, keys: Sequence[_Key]) -> set[_Key]:
 
 
 def released(connection: Connection, keys: Sequence[_Key], release: str) -> set[_Key]:
-    """Those trajectories of which an event ran under the release of that name."""
-    encoded = msgspec.json.encode(release)
+    """Those trajectories of which an event ran under the release of that name, or under a harness whose fingerprint begins so."""
+    needle = msgspec.json.encode(release)[1:-1]
     return {
         (owner, trajectory_id)
         for owner, ids in by_tenant(keys)
         for trajectory_id, _, data in _bodies(connection, owner, ids)
-        if encoded in data and msgspec.json.decode(data, type=_Body).m.get("release") == release
+        if needle in data and _ran_under(msgspec.json.decode(data, type=_Body).m, release)
     }
+
+
+def _ran_under(m: dict[str, Any], release: str) -> bool:
+    harness = m.get("harness")
+    is_harness = isinstance(harness, str) and len(release) >= _LEAST_OF_A_FINGERPRINT and harness.startswith(release)
+    return is_harness or m.get("release") == release
 
 
 def _bodies(connection: Connection, owner: str, ids: Sequence[str]) -> Iterator[tuple[str, str, bytes]]:

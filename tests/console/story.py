@@ -17,6 +17,7 @@ HOSTILE = (
     "<script>document.title='owned'</script><img src=x onerror=alert(1)> {{7*7}} ${7*7} \x1b[31mred\x1b[0m \u202egnp.exe\u202c "
     "\u200b</span></section><style>body{display:none}</style>"
 )
+RELEASED = {"x-headrace-release": "shop-2026.11"}
 NOW_US = 1_780_000_000_000_000
 _MINUTE_US = 60_000_000
 BATCH = "batch-4"
@@ -55,7 +56,16 @@ async def _orders(journal: Journal, at: int) -> int:
     prompt, outputs = [1, 2, SECRET_ID, 4], [[7, 8, SECRET_ID, 9, 11, 12]]
     await write(
         journal,
-        exchange(first, session="shop-1", prompt=prompt, outputs=outputs, started_us=at, ended_us=at + 180_000, answers=[looked]),
+        exchange(
+            first,
+            session="shop-1",
+            prompt=prompt,
+            outputs=outputs,
+            started_us=at,
+            ended_us=at + 180_000,
+            answers=[looked],
+            headers=RELEASED,
+        ),
         exchange(
             second,
             "It was shipped by DHL yesterday.",

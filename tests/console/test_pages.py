@@ -66,6 +66,8 @@ def test_each_role_opens_its_pages_and_is_refused_the_others(stage: Stage, role:
         ("error=tool", set()),
         ("error=disconnected", set()),
         ("release=r-7", set()),
+        ("release=shop-2026.11", {"orders"}),
+        ("release=shop-2026", set()),
         ("lane=canary", set()),
     ],
 )
@@ -233,3 +235,13 @@ def test_what_a_version_learned_from_is_found(stage: Stage) -> None:
     assert stage.names["orders"] in browser.get("/versions/v000004").text
     assert "loss" not in browser.text  # a tenant sees no figure that other tenants' traffic made
     assert "loss" in stage.browser("admin", "").get("/versions/v000004").text
+
+
+def test_a_release_is_shown_at_its_turn_and_a_harness_is_found_by_its_fingerprint(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    assert browser.text.count("shop-2026.11") == 1
+    harness = re.findall(r"<dt>harness</dt><dd>([0-9a-f]{32})", browser.page)[0]
+    for given, found in ((harness, 1), (harness[:8], 1), (harness[:7], 0)):
+        browser.get(f"/trajectories?release={given}")
+        assert browser.page.count(f"/console/trajectories/{stage.names['orders']}") == found, given
