@@ -113,7 +113,7 @@ def get_evidence(
         found = belongings(connection, resolve(connection, owner, *named[0], services.digests(owner))) if named else None
         with ExitStack() as failing:
             file = failing.enter_context(tempfile.SpooledTemporaryFile(max_size=64 * _PIECE))
-            write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints.signer.verifier, file)
+            write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints, file)
             file.seek(0)
             failing.pop_all()  # it is closed when the last piece was sent
     headers = {"content-disposition": 'attachment; filename="evidence.zip"'}

@@ -4,25 +4,35 @@ What a bundle shows is redacted, and it holds the salts of the leaves in it: who
 """
 
 import base64
+import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import msgspec
-from sqlalchemy import Connection, Row, or_, select
+from sqlalchemy import Connection, Row, and_, select, text
 
+from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.cosignatures import lines_of
 from dataproxy.ledger.erased import erasure_contents
+from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
-from dataproxy.ledger.merkle import Tree
-from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.stored import stored_contents
+from dataproxy.ledger.tiles import TiledTree
 from dataproxy.store.schema import access_log, checkpoint, log_leaf, log_salt, tombstone
 
 _CHUNK = 200
-_ALWAYS = ("access_log", "consent", "erasure", "legal_hold", "retention_policy")
+_ALWAYS = (
+    *("access_log", "consent", "erasure", "legal_hold", "retention_policy", "recording_policy", "redaction_policy"),
+    *("vault_approval", "review_mark"),
+)
+"""Beside what happened: who read it, and the policies that it was recorded, redacted, kept and trained under."""
+_FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
+_SPOOLED_BYTES = 16 << 20
 _PROGRAM = Path(__file__).parent / "evidence" / "verify.py"
 _README = """Evidence of what Headrace recorded for one tenant, redacted.
 
@@ -39,56 +49,99 @@ by an event that is not in this bundle.
 
 
 def write_bundle(
-    connection: Connection, tenant: str, trajectories: Sequence[str] | None, verifier: NoteVerifier, file: BinaryIO | Any
+    connection: Connection, tenant: str, trajectories: Sequence[str] | None, checkpoints: Checkpoints, file: BinaryIO | Any
 ) -> int:
-    """Write the zip of ``trajectories`` of ``tenant`` (None: of all there is) to ``file``; gives the number of leaves in it."""
-    hashes = select(log_leaf.c.leaf_hash).where(log_leaf.c.tenant == tenant).order_by(log_leaf.c.leaf_index)
-    tree = Tree(list(connection.execute(hashes).scalars()))
+    """Write the zip of ``trajectories`` of ``tenant`` (None: of all there is) to ``file``; gives the number of leaves in it.
+
+    Memory holds a page of rows at a time, whatever the size of the log: what waits for its place in the zip lies in files.
+    """
     notes = connection.execute(select(checkpoint).where(checkpoint.c.tenant == tenant).order_by(checkpoint.c.size)).all()
     size = notes[-1].size if notes else 0
-    lines: dict[str, list[bytes]] = {"events.jsonl": [], "access.jsonl": [], "others.jsonl": []}
-    readers = set(connection.execute(select(access_log.c.event_id).where(access_log.c.tenant == tenant)).scalars())
+    tree = signed_tree(connection, tenant, size, notes[-1].note if notes else "", checkpoints)
     num = 0
-    for leaves in _pages(connection, tenant, trajectories, readers, size):
-        for leaf, line in zip(leaves, _lines(connection, tenant, leaves, tree, size), strict=True):
-            is_access = leaf.row_key in readers
-            place = "access.jsonl" if is_access else "events.jsonl" if leaf.kind == "event" else "others.jsonl"
-            lines[place].append(msgspec.json.encode(line))
-            num += 1
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name, encoded in lines.items():
-            bundle.writestr(name, b"".join(line + b"\n" for line in encoded))
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(tempfile.SpooledTemporaryFile(max_size=_SPOOLED_BYTES)) for name in _FILES}
+        for leaves in _pages(connection, tenant, trajectories, size):
+            reads = _reads_among(connection, tenant, leaves)
+            for leaf, line in zip(leaves, _lines(connection, tenant, leaves, tree), strict=True):
+                name = "access.jsonl" if leaf.row_key in reads else "events.jsonl" if leaf.kind == "event" else "others.jsonl"
+                parts[name].write(msgspec.json.encode(line) + b"\n")
+                num += 1
+        bundle = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+        for name, part in parts.items():
+            part.seek(0)
+            with bundle.open(name, "w", force_zip64=True) as place:
+                shutil.copyfileobj(part, place)
         bundle.writestr("checkpoints.jsonl", b"".join(_checkpoints(notes, tree, lines_of(connection, tenant))))
-        bundle.writestr("ledger.pub", verifier.key_line() + "\n")
+        bundle.writestr("ledger.pub", checkpoints.signer.verifier.key_line() + "\n")
         bundle.writestr("verify.py", _PROGRAM.read_bytes())
         bundle.writestr("README.txt", _README)
         bundle.writestr("tenant.txt", tenant + "\n")
     return num
 
 
+def signed_tree(connection: Connection, tenant: str, size: int, note: str, checkpoints: Checkpoints) -> TiledTree:
+    """The tree of the first ``size`` leaves; kept tiles that don't lead to the root that ``note`` signs are made anew, once."""
+
+    def tree() -> TiledTree:
+        return TiledTree(connection, tenant, checkpoints.tiles.roots(connection, tenant, size), size)
+
+    made = tree()
+    try:
+        leads_there = made.root() == checkpoints.signer.verifier.open(note).root
+    except NoteInvalid:
+        leads_there = False
+    if not leads_there:
+        checkpoints.tiles.forget(tenant)
+        made = tree()
+    return made
+
+
 def _pages(
-    connection: Connection, tenant: str, trajectories: Sequence[str] | None, readers: set[str], size: int
-) -> Iterator[list[Row[tuple[Any, ...]]]]:
+    connection: Connection, tenant: str, trajectories: Sequence[str] | None, size: int
+) -> Iterator[Sequence[Row[tuple[Any, ...]]]]:
     """The leaves to show, in order."""
-    query = select(log_leaf).where(log_leaf.c.tenant == tenant, log_leaf.c.leaf_index < size).order_by(log_leaf.c.leaf_index)
+    query = select(log_leaf).where(log_leaf.c.tenant == tenant).order_by(log_leaf.c.leaf_index)
     if trajectories is not None:
-        access = select(access_log.c.event_id).where(access_log.c.tenant == tenant)
-        shown = or_(log_leaf.c.chain.in_(trajectories), log_leaf.c.kind.in_(_ALWAYS), log_leaf.c.row_key.in_(access))
-        query = query.where(shown)
+        wanted = sorted(index for index in _indexes(connection, tenant, trajectories) if index < size)
+        for start in range(0, len(wanted), _CHUNK):
+            yield connection.execute(query.where(log_leaf.c.leaf_index.in_(wanted[start : start + _CHUNK]))).all()
+        return
     last = -1
-    while page := list(connection.execute(query.where(log_leaf.c.leaf_index > last).limit(_CHUNK)).all()):
+    while page := connection.execute(query.where(log_leaf.c.leaf_index > last, log_leaf.c.leaf_index < size).limit(_CHUNK)).all():
         last = page[-1].leaf_index
         yield page
 
 
+def _indexes(connection: Connection, tenant: str, trajectories: Sequence[str]) -> set[int]:
+    """Those of what happened in ``trajectories``, who read anything of the tenant, and under which policies."""
+    mine = select(log_leaf.c.leaf_index).where(log_leaf.c.tenant == tenant)
+    found: set[int] = set()
+    for start in range(0, len(trajectories), _CHUNK):
+        chain = log_leaf.c.chain.in_(trajectories[start : start + _CHUNK])
+        found.update(connection.execute(mine.where(chain, text("chain <> ''"))).scalars())
+    for kind in _ALWAYS:
+        found.update(connection.execute(mine.where(log_leaf.c.kind == kind)).scalars())
+    is_read = and_(access_log.c.tenant == log_leaf.c.tenant, access_log.c.event_id == log_leaf.c.row_key)
+    reads = mine.join(access_log, is_read).where(log_leaf.c.kind == "event")
+    return found | set(connection.execute(reads).scalars())
+
+
+def _reads_among(connection: Connection, tenant: str, leaves: Sequence[Row[tuple[Any, ...]]]) -> set[str]:
+    """The keys of those ``leaves`` that say who read; a read is an event and a row."""
+    keys = [leaf.row_key for leaf in leaves if leaf.kind in ("event", "access_log")]
+    where = (access_log.c.tenant == tenant, access_log.c.event_id.in_(keys))
+    return set(connection.execute(select(access_log.c.event_id).where(*where)).scalars())
+
+
 def _lines(
-    connection: Connection, tenant: str, leaves: list[Row[tuple[Any, ...]]], tree: Tree, size: int
+    connection: Connection, tenant: str, leaves: Sequence[Row[tuple[Any, ...]]], tree: TiledTree
 ) -> Iterator[dict[str, Any]]:
     head = read_head(connection, tenant)
     base = head.base_position if head is not None else 0
-    first, last = leaves[0].leaf_index, leaves[-1].leaf_index
-    salts = _by_index(connection, log_salt, log_salt.c.salt, tenant, first, last)
-    erased = _by_index(connection, tombstone, tombstone.c.erasure_id, tenant, first, last)
+    indexes = [leaf.leaf_index for leaf in leaves]
+    salts = _by_index(connection, log_salt, log_salt.c.salt, tenant, indexes)
+    erased = _by_index(connection, tombstone, tombstone.c.erasure_id, tenant, indexes)
     contents: dict[tuple[str, str], bytes] = {}
     for kind in {leaf.kind for leaf in leaves}:
         keys = [leaf.row_key for leaf in leaves if leaf.kind == kind]
@@ -107,12 +160,12 @@ def _lines(
             "salt": None if gone else salts.get(leaf.leaf_index, b"").hex(),
             "erased_by": erased.get(leaf.leaf_index),
             "parts": [] if gone else [_part(*one) for one in parts_of(contents.get((leaf.kind, leaf.row_key), b""))],
-            "inclusion": [node.hex() for node in tree.inclusion(leaf.leaf_index, size)],
+            "inclusion": [node.hex() for node in tree.inclusion(leaf.leaf_index)],
         }
 
 
-def _by_index(connection: Connection, table: Any, column: Any, tenant: str, first: int, last: int) -> dict[int, Any]:
-    query = select(table.c.leaf_index, column).where(table.c.tenant == tenant, table.c.leaf_index.between(first, last))
+def _by_index(connection: Connection, table: Any, column: Any, tenant: str, indexes: Sequence[int]) -> dict[int, Any]:
+    query = select(table.c.leaf_index, column).where(table.c.tenant == tenant, table.c.leaf_index.in_(indexes))
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
@@ -124,7 +177,7 @@ def _part(name: str, data: bytes) -> dict[str, str]:
         return {"name": name, "base64": base64.b64encode(data).decode()}
 
 
-def _checkpoints(notes: Sequence[Row[tuple[Any, ...]]], tree: Tree, cosigned: dict[int, list[str]]) -> Iterator[bytes]:
+def _checkpoints(notes: Sequence[Row[tuple[Any, ...]]], tree: TiledTree, cosigned: dict[int, list[str]]) -> Iterator[bytes]:
     before = 0
     for row in notes:
         proof = [node.hex() for node in tree.consistency(before, row.size)] if before else []

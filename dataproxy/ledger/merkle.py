@@ -4,7 +4,7 @@ A frontier is the roots of the perfect subtrees that a tree of n leaves falls in
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 HASH_SIZE = 32
 EMPTY_ROOT = hashlib.sha256().digest()
@@ -90,7 +90,7 @@ class Tree:
 
     def consistency(self, old: int, new: int) -> list[bytes]:
         """The proof that the first ``old`` leaves are a prefix of the first ``new`` (section 2.1.4.1)."""
-        return self._subproof(old, 0, new, True) if 0 < old < new else []
+        return consistency_path(self._range, old, new)
 
     def _range(self, start: int, end: int) -> bytes:
         size = end - start
@@ -107,13 +107,19 @@ class Tree:
             return [*self._path(index, start, split), self._range(split, end)]
         return [*self._path(index, split, end), self._range(start, split)]
 
-    def _subproof(self, old: int, start: int, end: int, known: bool) -> list[bytes]:
-        if old == end:
-            return [] if known else [self._range(start, end)]
-        split = start + _split(end - start)
-        if old <= split:
-            return [*self._subproof(old, start, split, known), self._range(split, end)]
-        return [*self._subproof(old, split, end, False), self._range(start, split)]
+
+def consistency_path(part: Callable[[int, int], bytes], old: int, new: int) -> list[bytes]:
+    """The proof that a tree of ``old`` leaves is a prefix of one of ``new``; ``part`` gives the root of a subtree of it."""
+    return _subproof(part, old, 0, new, True) if 0 < old < new else []
+
+
+def _subproof(part: Callable[[int, int], bytes], old: int, start: int, end: int, known: bool) -> list[bytes]:
+    if old == end:
+        return [] if known else [part(start, end)]
+    split = start + _split(end - start)
+    if old <= split:
+        return [*_subproof(part, old, start, split, known), part(split, end)]
+    return [*_subproof(part, old, split, end, False), part(start, split)]
 
 
 def _split(size: int) -> int:

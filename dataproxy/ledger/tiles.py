@@ -10,11 +10,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from dataproxy.ledger.merkle import HASH_SIZE, Tree, node_hash
+from dataproxy.ledger.merkle import EMPTY_ROOT, HASH_SIZE, Tree, consistency_path, node_hash
 from dataproxy.store.schema import log_leaf
 
 TILE = 1024
 """Leaves under one kept root."""
+_MOST_TREES = 64
+"""Runs of which every hash is at hand."""
 
 
 class Tiles:
@@ -70,6 +72,14 @@ class TiledTree:
         """The path from leaf ``index`` to the root (RFC 9162, section 2.1.3.1)."""
         return self._path(index, 0, self._size)
 
+    def root(self) -> bytes:
+        """Of all its leaves."""
+        return self._range(0, self._size) if self._size else EMPTY_ROOT
+
+    def consistency(self, old: int, new: int) -> list[bytes]:
+        """The proof that the first ``old`` leaves are a prefix of the first ``new`` (section 2.1.4.1), both at most all."""
+        return consistency_path(self._range, old, new)
+
     def _path(self, index: int, start: int, end: int) -> list[bytes]:
         if end - start == 1:
             return []
@@ -96,6 +106,8 @@ class TiledTree:
 
     def _tree(self, number: int) -> Tree:
         if number not in self._trees:
+            if len(self._trees) >= _MOST_TREES:
+                self._trees.pop(next(iter(self._trees)))
             self._trees[number] = Tree(_leaves(self._connection, self._tenant, number))
         return self._trees[number]
 

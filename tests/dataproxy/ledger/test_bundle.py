@@ -20,9 +20,8 @@ from tests.dataproxy.retain.erasing import erased
 def unpacked(proxy: Proxy, directory: Path, trajectories: list[str] | None = None) -> Path:
     """The bundle of acme, cut to ``trajectories``."""
     proxy.services.checkpoints.cut()
-    verifier = proxy.services.checkpoints.signer.verifier
     with (directory / "e.zip").open("wb") as file, proxy.services.database.read() as connection:
-        write_bundle(connection, "acme", trajectories, verifier, file)
+        write_bundle(connection, "acme", trajectories, proxy.services.checkpoints, file)
     with zipfile.ZipFile(directory / "e.zip") as bundle:
         bundle.extractall(directory / "e")
     return directory / "e"
