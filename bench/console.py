@@ -1,16 +1,17 @@
 """Measures the console: the first page of trajectories, its filters, and other pages, over a store with many events and their log.
 
-``python -m bench.console [--quick] [--events N] [--verify]`` fills SQLite and, where there is a server (Debian's ``postgresql``),
-PostgreSQL with the same million events, asks each page seven times (``--quick``; else 21) through the whole app as a reviewer
-would, prints one JSON line last and keeps it in ``bench/results/console.json``. ``first_page_ms`` and ``filter_ms`` are medians,
+``python -m bench.console [--quick] [--events N] [--verify] [--keep DIR]`` fills SQLite and, where there is a server (Debian's
+``postgresql``), PostgreSQL with the same million events, asks each page seven times (``--quick``; else 21) through the whole
+app as a reviewer would, prints one JSON line last and keeps it in ``bench/results/console.json``. ``first_page_ms`` and ``filter_ms`` are medians,
 the latter over all filters; each filter's and each other page's own median stands beside them. ``cpu_ms`` is this process's CPU
-time for the same, which a busy machine changes less. ``--verify``: SQLite's log is verified at the end, and the first page asked
-meanwhile.
+time for the same, which a busy machine changes less, ``load`` the machine's load of the last five minutes. ``--verify``: SQLite's
+log is verified at the end, and the first page asked meanwhile. ``--keep DIR``: the stores stay there for the next run.
 """
 
 import argparse
 import asyncio
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from fastapi import FastAPI
 from pydantic import SecretStr
 
 from bench.console_store import TENANT, IntoPostgres, IntoSqlite, Target, fill
@@ -29,9 +31,9 @@ from dataproxy.keyfiles import ensure
 from dataproxy.redact import TokenBytes
 from dataproxy.services import Services, TenantRedactors, build_services
 from dataproxy.settings import Settings
-from dataproxy.store.keys import issue_key
+from dataproxy.store.keys import OPERATOR, issue_key
 from dataproxy.store.postgres import PostgresUrls
-from tests.postgres import PostgresDatabase, find_binaries, temporary_postgres
+from tests.postgres import PostgresDatabase, find_binaries, kept_postgres, temporary_postgres
 
 RESULT = Path(__file__).parent / "results" / "console.json"
 _Ms = tuple[float, float]
@@ -59,11 +61,26 @@ _SOME = f"tr-{1000:032x}"
 _PAGES = {
     "trajectory": f"trajectories/{_SOME}",
     "proof": f"trajectories/{_SOME}/proof",
+    "evidence of one": f"evidence?trajectory={_SOME}&tenant={TENANT}",
     "access": "access",
-    "learning": "learning",
-    "live": "live",
+    "low confidence": "review",
+    "samples": "review?why=sample",
+    "quarantine": "quarantine",
+    "vault": "vault",
+    "consents": "consents",
+    "holds": "holds",
+    "erasure": "erasure",
+    "keys": "keys",
     "tenants": "tenants",
+    "verify": "verify",
+    "learning": "learning",
+    "version": "versions/v000199",
+    "compare": "compare?first=v000198&second=v000199",
+    "live": "live",
+    "terms": "terms",
 }
+_OPERATORS = {"trajectories": "trajectories", "learning": "learning", "order": "versions/v000100/order", "live": "live"}
+"""Pages that an operator, who sees every tenant, asks of other indexes or has alone."""
 
 
 def main() -> None:
@@ -71,25 +88,32 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--verify", action="store_true")
+    parser.add_argument("--keep", type=Path, help="a directory in which the stores stay, and are found again by the next run")
     asked = parser.parse_args()
     times = 7 if asked.quick else 21
     with ExitStack() as stack:
-        sqlite = stack.enter_context(_services(None))
+        where = asked.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        filled = where / "filled.json"
+        sqlite = stack.enter_context(_services(where / "sqlite", None))
         stores, targets = {"sqlite": sqlite}, list[Target]([IntoSqlite(sqlite.database)])
         if find_binaries() is not None:
-            database = stack.enter_context(temporary_postgres()).new_database()
-            stores["postgres"] = stack.enter_context(_services(database))
-            superuser = stack.enter_context(database.server.superuser(database.name))
+            server = stack.enter_context(temporary_postgres() if asked.keep is None else kept_postgres(where.resolve() / "server"))
+            database = PostgresDatabase(server, "headrace_1") if filled.exists() else server.new_database()
+            stores["postgres"] = stack.enter_context(_services(where / "postgres", database))
+            superuser = stack.enter_context(server.superuser(database.name))
             targets.append(IntoPostgres(superuser))
-        began = time.perf_counter()
-        num_leaves = fill(targets, asked.events)
-        if "postgres" in stores:
-            superuser.execute("ANALYZE")
-        fill_s = time.perf_counter() - began
+        if not filled.exists():
+            began = time.perf_counter()
+            num_leaves = fill(targets, asked.events)
+            if "postgres" in stores:
+                superuser.execute("ANALYZE")
+            made = {"events": asked.events, "leaves": num_leaves, "fill_s": round(time.perf_counter() - began, 1)}
+            filled.write_text(json.dumps(made))
         measured = {
             name: asyncio.run(_ask(services, times, asked.verify and name == "sqlite")) for name, services in stores.items()
         }
-    result: dict[str, Any] = {"bench": "console", "events": asked.events, "leaves": num_leaves, "fill_s": round(fill_s, 1)}
+        about = json.loads(filled.read_text())
+    result: dict[str, Any] = {"bench": "console", **about, "load": os.getloadavg()[1]}
     result |= {name: {key: value for key, value in one.items() if key not in _LAST} for name, one in measured.items()}
     result |= {key: {name: one[key] for name, one in measured.items()} for key in _LAST}
     RESULT.parent.mkdir(exist_ok=True)
@@ -101,35 +125,36 @@ _LAST = ("first_page_ms", "filter_ms")
 
 
 @contextmanager
-def _services(database: PostgresDatabase | None) -> Iterator[Services]:
-    """A data proxy's parts over an empty store."""
+def _services(directory: Path, database: PostgresDatabase | None) -> Iterator[Services]:
+    """A data proxy's parts over a store of its own in ``directory``."""
     urls: PostgresUrls | None = database.urls if database is not None else None
-    with tempfile.TemporaryDirectory() as directory:
-        files = ensure(Path(directory) / "config")
-        where: dict[str, SecretStr | None] = {"database_url": urls.app, "database_owner_url": urls.owner} if urls else {}
-        settings = Settings(data_dir=Path(directory) / "data", config_dir=files.directory, **where)  # type: ignore[arg-type]
-        table = TokenBytes([bytes([i]) for i in range(256)], "bench")
-        services = build_services(settings, files, TenantRedactors(bytes(32), 16, table))
-        try:
-            yield services
-        finally:
-            services.database.close()
+    files = ensure(directory / "config")
+    where: dict[str, SecretStr | None] = {"database_url": urls.app, "database_owner_url": urls.owner} if urls else {}
+    settings = Settings(data_dir=directory / "data", config_dir=files.directory, **where)  # type: ignore[arg-type]
+    table = TokenBytes([bytes([i]) for i in range(256)], "bench")
+    services = build_services(settings, files, TenantRedactors(bytes(32), 16, table))
+    try:
+        yield services
+    finally:
+        services.database.close()
 
 
 async def _ask(services: Services, times: int, verify: bool) -> dict[str, Any]:
     """All that is measured of one store."""
     with services.database.write() as connection:
-        key = issue_key(connection, NewKey(TENANT, "", "admin"), services.now_us()).key
+        key, operators = (issue_key(connection, NewKey(who, "", "admin"), services.now_us()).key for who in (TENANT, OPERATOR))
         services.keys.load(connection)
     began = time.perf_counter()
     services.checkpoints.cut()
     cut_s = time.perf_counter() - began
-    transport = httpx.ASGITransport(create_app(services))
-    async with httpx.AsyncClient(transport=transport, base_url="http://console", follow_redirects=True, timeout=600) as client:
+    app = create_app(services)
+    async with _browser(app) as client, _browser(app) as operator:
         await _sign_in(client, key)
+        await _sign_in(operator, operators)
         first = await _median_ms(client, "trajectories", times)
         filters = {name: await _median_ms(client, f"trajectories?{query}", times) for name, query in _FILTERS.items()}
         pages = {name: await _median_ms(client, path, times) for name, path in _PAGES.items()}
+        pages |= {f"{name}, operator": await _median_ms(operator, path, times) for name, path in _OPERATORS.items()}
         found: dict[str, Any] = {
             "filters_ms": {name: wall for name, (wall, _) in filters.items()},
             "pages_ms": {name: wall for name, (wall, _) in pages.items()},
@@ -139,6 +164,11 @@ async def _ask(services: Services, times: int, verify: bool) -> dict[str, Any]:
             "filter_ms": round(statistics.median(wall for wall, _ in filters.values()), 1),
         }
         return found | (await _verified(client) if verify else {})
+
+
+def _browser(app: FastAPI) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=transport, base_url="http://console", follow_redirects=True, timeout=600)
 
 
 async def _sign_in(client: httpx.AsyncClient, key: str) -> None:
@@ -158,15 +188,23 @@ async def _median_ms(client: httpx.AsyncClient, path: str, times: int) -> _Ms:
 
 
 async def _verified(client: httpx.AsyncClient) -> dict[str, float]:
-    """The first page while every leaf is verified, and how long that takes."""
+    """The first page while every leaf is verified, how long that takes, and by how much this process grows meanwhile at most."""
     page = (await client.get("/console/verify")).text
-    began = time.perf_counter()
+    began, before = time.perf_counter(), _resident_mb()
     await client.post("/console/verify", data={"csrf": _token(page)})
     meanwhile, _ = await _median_ms(client, "trajectories", 7)
-    while 'id="verdict"' not in (page := (await client.get("/console/verify")).text):  # noqa: ASYNC110  # asked as a browser asks
+    peak = 0.0
+    while 'id="verdict"' not in (page := (await client.get("/console/verify")).text):  # asked as a browser asks
+        peak = max(peak, _resident_mb())
         await asyncio.sleep(1)
     assert "Nothing was changed" in page, page[-2000:]
-    return {"first_page_while_verifying_ms": meanwhile, "verify_s": round(time.perf_counter() - began, 1)}
+    took_s = round(time.perf_counter() - began, 1)
+    return {"first_page_while_verifying_ms": meanwhile, "verify_s": took_s, "verify_grows_mb": round(peak - before, 1)}
+
+
+def _resident_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _token(page: str) -> str:

@@ -14,6 +14,7 @@ import msgspec
 import psycopg
 from sqlalchemy import Table
 
+from atdp.versions import PolicyVersion, VersionState, version_name
 from dataproxy.ledger.content import OwnedContent, event_content
 from dataproxy.ledger.leaf import FIRST, SALT_SIZE, Leaf, commit, hash_of, with_position
 from dataproxy.ledger.merkle import Frontier
@@ -29,13 +30,14 @@ from dataproxy.store.schema import (
     log_head,
     log_leaf,
     log_salt,
+    policy_version,
     redaction_count,
     reward,
     trajectory,
 )
 
 TENANT = "acme"
-TURNS, BATCH = 4, 2000
+TURNS, BATCH, NUM_VERSIONS = 4, 2000, 200
 _AGENTS = [f"agent-{i:02d}" for i in range(20)]
 _REASONS = ["eligible"] * 8 + ["no_consent", "altered"]
 _START_US = 1_700_000_000_000_000
@@ -91,11 +93,24 @@ def fill(targets: Sequence[Target], num_events: int) -> int:
             for table, found in rows.items():
                 if found:
                     target.take(table, found)
+    versions = [_version(number) for number in range(NUM_VERSIONS)]
     head = {"tenant": TENANT, "size": log.frontier.size, "frontier": log.frontier.encode(), "base_position": 0}
     for target in targets:
         target.take(log_head, [head])
+        target.take(policy_version, versions)
         target.take(redaction_count, [{"tenant": TENANT, "kind": kind, "num": 1} for kind in ("CARD", "EMAIL")])
     return log.frontier.size
+
+
+def _version(number: int) -> dict[str, Any]:
+    parent = version_name(number - 1) if number else None
+    state: VersionState = "serving" if number == NUM_VERSIONS - 1 else "retired"
+    metrics = {
+        name: number / NUM_VERSIONS for name in ("reward_mean", "entropy", "kl_behaviour_proximal", "clip_fraction", "grad_norm")
+    }
+    made = PolicyVersion(version_name(number), parent, state, _START_US + number, "/v", batch_id=None, metrics=metrics)
+    named = {"tenant": "", "version": made.version, "state": made.state, "created_us": made.created_us}
+    return named | {"body": msgspec.json.encode(made)}
 
 
 class _Log:
@@ -123,7 +138,7 @@ def _conversation(rows: Rows, draw: random.Random, log: _Log, number: int) -> No
     whose = {"tenant": TENANT, "trajectory_id": name, "agent": agent, "session_id": f"session-{number // 3}"}
     model, rewarded = "rare-model" if number % 997 == 0 else "tiny", draw.random() < 0.5
     counts = {"num_events": TURNS, "num_eligible": 3, "num_rewards": int(rewarded), "times_trained": 0, "closed": True}
-    version = {"last_version": number % 200, "newest_version": number % 200}
+    version = {"last_version": number % NUM_VERSIONS, "newest_version": number % NUM_VERSIONS}
     rows[trajectory].append(whose | {"started_us": start, "last_us": start + 9_000} | counts | version)
     said: list[str] = []
     last = FIRST
@@ -153,7 +168,8 @@ def _turn(
         kind = "CARD" if number % 500 == 0 else "EMAIL"
         spans = [{"tenant": TENANT, "digest": digest, "ordinal": 0, "kind": kind} | place]
         rows[content_span] += spans
-    how = {"model": model, "worker": "w1", "versions": [[[f"v{number % 200:06d}", 0, 9]]]}
+    how = {"model": model, "worker": "w1", "versions": [[[version_name(number % NUM_VERSIONS), 0, 9]]]}
+    how |= {"release": "r-7"} if number % 50 == 0 else {}
     body = msgspec.json.encode({"o": {"messages": said}, "y": {"status": 200}, "m": how})
     row: dict[str, Any] = whose | {
         "event_id": event_id,

@@ -113,32 +113,57 @@ def temporary_postgres() -> Iterator[PostgresServer]:
     if binaries is None:
         raise FileNotFoundError(HOW_TO_GET_IT)
     directory = Path(tempfile.mkdtemp(prefix="headrace-pg-"))
-    user = _user()
-    if user is not None:
-        os.chown(directory, user.pw_uid, user.pw_gid)
     try:
-        with _running(binaries, directory, user) as server:
-            with server.superuser("postgres") as connection:
-                for role in (OWNER, APP):
-                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+        with _serving(binaries, directory) as server:
             yield server
     finally:
         shutil.rmtree(directory)
 
 
 @contextmanager
-def _running(binaries: Path, directory: Path, user: pwd.struct_passwd | None) -> Iterator[PostgresServer]:
+def kept_postgres(directory: Path) -> Iterator[PostgresServer]:
+    """The same in ``directory``, which stays: a later call finds what an earlier one stored, under the names that it had.
+
+    Raises:
+        FileNotFoundError: as above.
+    """
+    binaries = find_binaries()
+    if binaries is None:
+        raise FileNotFoundError(HOW_TO_GET_IT)
+    directory.mkdir(parents=True, exist_ok=True)
+    with _serving(binaries, directory, end_by=signal.SIGINT) as server:
+        yield server
+
+
+@contextmanager
+def _serving(binaries: Path, directory: Path, end_by: signal.Signals = signal.SIGQUIT) -> Iterator[PostgresServer]:
+    user, is_new = _user(), not (directory / "data").exists()
+    if user is not None:
+        os.chown(directory, user.pw_uid, user.pw_gid)
+    with _running(binaries, directory, user, is_new, end_by) as server:
+        if is_new:
+            with server.superuser("postgres") as connection:
+                for role in (OWNER, APP):
+                    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(role)))
+        yield server
+
+
+@contextmanager
+def _running(
+    binaries: Path, directory: Path, user: pwd.struct_passwd | None, is_new: bool, end_by: signal.Signals
+) -> Iterator[PostgresServer]:
     data = directory / "data"
-    initdb = [str(binaries / "initdb"), "--pgdata", str(data), "-Upostgres", "-Atrust", "--locale=C", "-EUTF8"]
-    where = {"check": True, "capture_output": True, "cwd": directory, **_as(user)}
-    subprocess.run([*initdb, "--no-sync"], **where)  # type: ignore[call-overload]
+    if is_new:
+        initdb = [str(binaries / "initdb"), "--pgdata", str(data), "-Upostgres", "-Atrust", "--locale=C", "-EUTF8"]
+        where = {"check": True, "capture_output": True, "cwd": directory, **_as(user)}
+        subprocess.run([*initdb, "--no-sync"], **where)  # type: ignore[call-overload]
     command = [str(binaries / "postgres"), "-D", str(data), "-k", str(directory), "-c", "listen_addresses="]
     server = PostgresServer(directory, command, user)
     try:
         server.start()
         yield server
     finally:
-        server.stop()  # at once: nobody needs its last checkpoint
+        server.stop(end_by)
 
 
 def _as(user: pwd.struct_passwd | None) -> dict[str, object]:
