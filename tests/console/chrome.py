@@ -76,3 +76,16 @@ def sign_in(driver: WebDriver, address: str, key: str) -> None:
     driver.switch_to.active_element.send_keys(key)
     driver.find_element(By.NAME, "purpose").send_keys(PURPOSE + "\n")
     wait(driver).until(lambda d: "/sign-in" not in d.current_url)
+
+
+def press(driver: WebDriver, *keys: str) -> None:
+    """Keys, wherever the focus goes."""
+    for key in keys:
+        driver.switch_to.active_element.send_keys(key)
+
+
+def at(driver: WebDriver, path: str) -> None:
+    """Waits until that page is there."""
+    wait(driver).until(
+        lambda d: f"/console{path}" in d.current_url and d.execute_script("return document.readyState") == "complete"
+    )

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.remote.webdriver import WebDriver
+from sqlalchemy import func, select
 
+from dataproxy.store.schema import log_leaf
 from tests.console.browse import Browser, browsing, served
+from tests.console.chrome import chromium, find_chromium, relayed, sign_in
 from tests.console.story import NOW_US, tell
 from tests.dataproxy.proxy import Clock, Proxy
 
@@ -21,6 +25,10 @@ class Stage:
     names: dict[str, str]
     socket: Path
     browser: Callable[..., Browser]
+
+    def leaves(self, kind: str) -> int:
+        """How many of ``kind`` stand in the logs."""
+        return int(self.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.kind == kind))[0][0])
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +49,13 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
         yield Stage(proxy, names, socket, browser)
     proxy.services.database.close()
+
+
+@pytest.fixture(scope="module")
+def console(stage: Stage) -> Iterator[tuple[WebDriver, str, Stage]]:
+    """A browser that an admin has signed in with, the console's address, and the stage."""
+    if find_chromium() is None:
+        pytest.skip("NOT TESTED: there is no Chromium on this machine; on Debian: apt-get install -y chromium chromium-driver")
+    with relayed(stage.socket) as address, chromium() as driver:
+        sign_in(driver, address, stage.proxy.key("admin"))
+        yield driver, address, stage

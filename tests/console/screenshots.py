@@ -48,6 +48,7 @@ def pages(names: dict[str, str]) -> dict[str, str]:
         "learning": "/learning",
         "version": "/versions/v000004",
         "batch": f"/batches/{BATCH}",
+        "order": "/versions/v000003/order",
         "compare": "/compare?first=v000003&second=v000004",
         "live": "/live",
         "terms": "/terms",

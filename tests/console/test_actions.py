@@ -7,23 +7,19 @@ from sqlalchemy import func, select
 
 from dataproxy.api.audit_routes import audit_steps
 from dataproxy.client.review_types import AuditReport
-from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, log_leaf, tombstone, vault_approval
+from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, tombstone, vault_approval, version_order
 from dataproxy.store.scope import EVERYBODY
 from tests.console.conftest import Stage
 
 pytestmark = pytest.mark.slow
 
 
-def leaves(stage: Stage, kind: str) -> int:
-    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.kind == kind))[0][0])
-
-
 def test_a_hold_is_put_and_released_on_record(stage: Stage) -> None:
     reviewer, admin = stage.browser(), stage.browser("admin")
-    before = leaves(stage, "legal_hold")
+    before = stage.leaves("legal_hold")
     reviewer.get(f"/holds?scope=trajectory&target={stage.names['hostile']}")
     reviewer.post("/holds", tenant="acme", scope="trajectory", target=stage.names["hostile"], reason="a claim")
-    assert "in force and in the log" in reviewer.text and leaves(stage, "legal_hold") == before + 1
+    assert "in force and in the log" in reviewer.text and stage.leaves("legal_hold") == before + 1
     hold_id = stage.proxy.rows(select(legal_hold.c.hold_id).where(legal_hold.c.target == stage.names["hostile"]))[0][0]
     assert reviewer.post(f"/holds/{hold_id}/release", reason="no more").status_code == 403
     admin.get("/erasure")
@@ -31,7 +27,7 @@ def test_a_hold_is_put_and_released_on_record(stage: Stage) -> None:
     assert held.status_code == 400 and "hold" in admin.text
     admin.get("/holds")
     admin.post(f"/holds/{hold_id}/release", reason="settled")
-    assert "released" in admin.text and leaves(stage, "legal_hold") == before + 2
+    assert "released" in admin.text and stage.leaves("legal_hold") == before + 2
 
 
 def test_a_consent_is_put_on_record_by_an_admin_alone(stage: Stage) -> None:
@@ -66,11 +62,11 @@ def test_retention_is_put_on_record_by_an_admin_alone(stage: Stage) -> None:
     reviewer.get("/consents")
     assert reviewer.post("/retention", **fields).status_code == 403
     admin.get("/consents")
-    before = leaves(stage, "retention_policy")
+    before = stage.leaves("retention_policy")
     assert admin.post("/retention", **fields | {"days": "soon"}).status_code == 400
     admin.get("/consents")
     admin.post("/retention", **fields)
-    assert "30 days" in admin.text and leaves(stage, "retention_policy") == before + 1
+    assert "30 days" in admin.text and stage.leaves("retention_policy") == before + 1
 
 
 def test_the_vault_is_asked_for_by_one_and_decided_by_another(stage: Stage) -> None:
@@ -84,7 +80,7 @@ def test_the_vault_is_asked_for_by_one_and_decided_by_another(stage: Stage) -> N
     another.post(f"/vault/{approval_id}/approve", reason="agreed with legal")
     assert "in force and in the log" in another.text and "approved" in another.text
     another.post(f"/vault/{approval_id}/revoke", reason="no longer needed")
-    assert "revoked" in another.text and leaves(stage, "vault_approval") >= 3
+    assert "revoked" in another.text and stage.leaves("vault_approval") >= 3
     assert another.post(f"/vault/{approval_id}/burn", reason="x").status_code == 404
 
 
@@ -95,18 +91,18 @@ def test_an_uncertain_redaction_is_judged_and_leaves_the_queue(stage: Stage) -> 
     assert "PERSON 0.60" in browser.text
     browser.get(path)
     assert "<PERSON_1>" in browser.text and "sure by 0.60" in browser.text
-    before = leaves(stage, "review_mark")
+    before = stage.leaves("review_mark")
     browser.post(
         path, verdict="missed", kind="ORDER_NUMBER", pattern="order [0-9]{2}", reason="numbers of orders are personal here"
     )
-    assert "redaction policy 1 holds" in browser.text and leaves(stage, "review_mark") == before + 1
+    assert "redaction policy 1 holds" in browser.text and stage.leaves("review_mark") == before + 1
     assert "Nothing waits here" in browser.get("/review").text
     span = {"verdict": "false", "kind": "PERSON", "start": "19", "surrogate": "<PERSON_1>"}
     browser.get(path)
     assert browser.post(path, value="Perhapsson", reason="a street", **span).status_code == 403
     admin.get(path)
     admin.post(path, value="Perhapsson", reason="a street", **span)
-    assert "redaction policy 2 holds" in admin.text and leaves(stage, "review_mark") == before + 2
+    assert "redaction policy 2 holds" in admin.text and stage.leaves("review_mark") == before + 2
     assert stage.browser("reviewer", "other").get(path).status_code == 404
     assert browser.get("/review?why=sample").status_code == 200 and browser.get("/review?why=x").status_code == 400
 
@@ -145,3 +141,33 @@ def test_erasure_shows_what_would_go_and_erases_only_what_is_confirmed(stage: St
     assert "erased" in admin.text
     report = next(step for step in audit_steps(stage.proxy.services, "acme", EVERYBODY) if isinstance(step, AuditReport))
     assert report.ok and report.erased
+
+
+def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) -> None:
+    admin, trainer, reviewer = stage.browser("admin", ""), stage.browser("trainer", ""), stage.browser("reviewer", "")
+    asked = {"action": "serve", "reason": "it was better"}
+    reviewer.get("/learning")
+    assert "Roll back to it" not in reviewer.text and reviewer.get("/versions/v000003/order").status_code == 403
+    reviewer.get("/versions/v000003")
+    assert reviewer.post("/versions/v000003/order", **asked).status_code == 403
+    for tenants in ("admin", "trainer"):
+        own = stage.browser(tenants)
+        assert own.get("/versions/v000003/order").status_code == 403 and "Roll back" not in own.get("/learning").text
+        assert own.post("/versions/v000003/order", **asked).status_code == 403
+    assert "v000003 answers every call from then on. v000004 is retired" in trainer.get("/versions/v000003/order").text
+    assert admin.get("/versions/v000004/order").status_code == 400 and admin.get("/versions/v000099/order").status_code == 404
+    admin.get("/versions/v000003/order")
+    assert admin.post("/versions/v000003/order", csrf="stolen", **asked).status_code == 403
+    admin.get("/versions/v000003/order")
+    assert admin.post("/versions/v000003/order", action="serve", reason=" ").status_code == 400
+    admin.get("/versions/v000003/order")
+    assert admin.post("/versions/v000003/order", action="canary", reason="r", percent="nan").status_code == 400
+    assert stage.proxy.count(version_order) == 0
+    trainer.get("/versions/v000003/order")
+    trainer.post("/versions/v000003/order", **asked)
+    assert "it was better" in trainer.text and "waits for the keeper" in trainer.text and stage.leaves("version_order") == 1
+    assert "The order about v000003 is open still" in admin.get("/versions/v000001/order").text
+    order_id = stage.proxy.rows(select(version_order.c.order_id))[0][0]
+    admin.post(f"/orders/{order_id}/withdraw")
+    assert "withdrawn" in admin.text and stage.leaves("version_order") == 2
+    assert admin.get(f"/orders?watching={order_id}").headers["hx-refresh"] == "true"

@@ -162,7 +162,11 @@ def left(redactor: Redactor, plant: Canaries, dialect: str, request: Body, answe
     asked, got = call_in(dialect, {**request, **beside(plant)}, answer, status=status)
     asked = msgspec.structs.replace(
         asked,
-        headers={"user-agent": f"agent ({plant('user agent')})", "x-stainless-retry-count": plant("header"), "x-headrace-release": plant("release")},
+        headers={
+            "user-agent": f"agent ({plant('user agent')})",
+            "x-stainless-retry-count": plant("header"),
+            "x-headrace-release": plant("release"),
+        },
         path=f"{asked.path}?for={plant('query of the path')}",
         session_id=plant("session id"),
         session_source="header",
