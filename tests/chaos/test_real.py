@@ -49,6 +49,7 @@ def received(stack: RunningStack, tmp_path_factory: pytest.TempPathFactory) -> I
     path, key = tmp_path_factory.mktemp("load") / "received.jsonl", stack.new_agent("acme", "bot", training=True, reason="chaos")
     with load(stack, key, path) as client:
         oracle.until(lambda: path.exists() and len(oracle.lines(path, "answer")) > 20, "the first answers", stack)
+        oracle.until(lambda: serving(stack) >= 1, "a first version", stack)
         yield path
         assert client.poll() is None
     settle(stack)
