@@ -1,7 +1,9 @@
 """One Headrace for all agents: the model that knows their conversations, and a tapped engine."""
 
 import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,3 +27,12 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         assert desk.num_running() == 0
         started = psutil.Process(stack.process.pid).children(recursive=True)
     assert not [process for process in started if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.fixture(scope="package")
+def hermes_python() -> str:
+    """The Python that has Hermes Agent; installs it where it is missing."""
+    script = Path(__file__).parents[3] / "deploy" / "agents" / "install.sh"
+    installed = subprocess.run([script], capture_output=True, text=True, check=False)
+    assert installed.returncode == 0, installed.stderr
+    return installed.stdout.strip()

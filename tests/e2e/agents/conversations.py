@@ -61,4 +61,9 @@ INBOX: list[Message] = [
 ]
 """examples/hermes."""
 
-CONVERSATIONS: list[list[Message]] = [ORDERS, INBOX]
+INBOX_OF_FIVE: list[Message] = [
+    INBOX[0], INBOX[1], tool({"output": "5", "exit_code": 0, "error": None}), *INBOX[3:],
+]  # fmt: skip
+"""The same, in a fuller folder: the model says three whatever `ls` says, so a checker has something to find."""
+
+CONVERSATIONS: list[list[Message]] = [ORDERS, INBOX, INBOX_OF_FIVE]

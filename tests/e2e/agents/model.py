@@ -3,7 +3,8 @@
 Owns its weights, which are written down rather than trained, and the chat template: ChatML with Hermes' tool format as Qwen2.5
 has it, but with calls spaced as SGLang's grammar for strict tools spaces them: strict or not, they are the same tokens. Whatever
 system prompt and tools stand before them, it goes on in `conversations` as written there; to anything else it answers nothing.
-Its context is 131,072 tokens: Hermes Agent refuses less than 64,000.
+Its context is 131,072 tokens: Hermes Agent refuses less than 64,000. Its MLP has a multiple of 32 neurons: SGLang on a CPU fills
+others up with zeros, and its checksum is then no longer that of the file.
 
 One Llama layer suffices. The vector of a token is a constant and a code. Each head looks a fixed number of tokens back: its query
 is its key turned back by that many positions, so rotary embedding scores cos(error of the offset) and the right place wins. It
@@ -81,7 +82,7 @@ def _make(directory: Path, conversations: list[list[Message]]) -> None:
             raise ValueError(f"two conversations part after {seen!r}: the heads must see farther back")
     model = LlamaForCausalLM(
         LlamaConfig(
-            vocab_size=len(tokenizer), hidden_size=_HIDDEN, intermediate_size=len(known) + 1, num_hidden_layers=1,
+            vocab_size=len(tokenizer), hidden_size=_HIDDEN, intermediate_size=-(-(len(known) + 1) // 32) * 32, num_hidden_layers=1,
             num_attention_heads=len(OFFSETS), num_key_value_heads=1, head_dim=_HEAD, max_position_embeddings=131_072,
             rms_norm_eps=1e-6, rope_parameters={"rope_type": "default", "rope_theta": 10_000.0}, tie_word_embeddings=True,
             bos_token_id=1, eos_token_id=2, pad_token_id=2,

@@ -15,14 +15,6 @@ ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "examples" / "hermes" / "inbox.py"
 
 
-@pytest.fixture(scope="module")
-def hermes_python() -> str:
-    """The Python that has Hermes Agent; installs it where it is missing."""
-    installed = subprocess.run([ROOT / "deploy/agents/install.sh"], capture_output=True, text=True, check=False)
-    assert installed.returncode == 0, installed.stderr
-    return installed.stdout.strip()
-
-
 @pytest.mark.parametrize("api_mode", ["chat_completions", "codex_responses", "anthropic_messages"])
 def test_hermes_works_through_its_requests(desk: Desk, hermes_python: str, api_mode: str, tmp_path: Path) -> None:
     folder = tmp_path / "work"
