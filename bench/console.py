@@ -1,11 +1,12 @@
 """Measures the console: the first page of trajectories, its filters, and other pages, over a store with many events and their log.
 
 ``python -m bench.console [--quick] [--events N] [--verify] [--keep DIR]`` fills SQLite and, where there is a server (Debian's
-``postgresql``), PostgreSQL with the same million events, asks each page seven times (``--quick``; else 21) through the whole
-app as a reviewer would, prints one JSON line last and keeps it in ``bench/results/console.json``. ``first_page_ms`` and ``filter_ms`` are medians,
-the latter over all filters; each filter's and each other page's own median stands beside them. ``cpu_ms`` is this process's CPU
-time for the same, which a busy machine changes less, ``load`` the machine's load of the last five minutes. ``--verify``: SQLite's
-log is verified at the end, and the first page asked meanwhile. ``--keep DIR``: the stores stay there for the next run.
+``postgresql``), PostgreSQL with the same million events, asks each page seven times (``--quick``; else 21) through the whole app
+as a reviewer would, prints one JSON line last and keeps it in ``bench/results/console.json``. ``first_page_ms`` and ``filter_ms``
+are medians, the latter over all filters; each filter's and each other page's own median stands beside them. ``cpu_ms`` is this
+process's CPU time for the same, which a busy machine changes less, ``load`` the machine's load of the last five minutes.
+``--verify``: SQLite's log is verified at the end, and the first page asked meanwhile. ``--keep DIR``: the stores stay there for
+the next run.
 """
 
 import argparse
