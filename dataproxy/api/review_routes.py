@@ -121,7 +121,7 @@ def _elsewhere(services: Services, caller: KeyInfo, owner: str, event_id: str, m
     """Other events that say the missed value, and whether there may be more; the reading is on record."""
     if not mark.value:
         return [], False
-    put_on_record(services, caller, [owner], "search", mark.value, "a value that redaction missed")
+    put_on_record(services, caller, [owner], "search", mark.kind, "a value that redaction missed")
     with services.database.read() as connection:
         found, more = search_events(connection, SearchQuery(owner, mark.value), 0, _MOST_ELSEWHERE)
     return [one.event_id for one in found if one.event_id != event_id and one.kind != "access"], more is not None

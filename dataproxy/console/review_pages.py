@@ -59,10 +59,11 @@ def post_mark(request: Request, services: ServicesDep, seat: Seat, form: Form, e
     except msgspec.ValidationError as error:
         raise Refused("a mark is right, missed or false") from error
     done = review_routes.mark_event(services, seat.caller, event_id, mark)
-    return _one(request, services, seat, event_id, form.get("tenant", ""), done)
+    looked = mark.verdict == "missed" and mark.value != ""
+    return _one(request, services, seat, event_id, form.get("tenant", ""), done, looked)
 
 
-def _one(request: Request, services: Services, seat: Seat, event_id: str, tenant: str, done: Any) -> Response:
+def _one(request: Request, services: Services, seat: Seat, event_id: str, tenant: str, done: Any, looked: bool = False) -> Response:
     owner = scope(seat.caller) if scope(seat.caller) is not None else tenant or None
     with services.database.read() as connection:
         found = find_event(connection, owner, event_id)
@@ -73,4 +74,4 @@ def _one(request: Request, services: Services, seat: Seat, event_id: str, tenant
         rows = connection.execute(select(event.c.event_id, event.c.trajectory_id).where(*where)).all() if elsewhere else []
     put_on_record(services, seat.caller, [found.tenant], "event", event_id, seat.purpose)
     turn = Reader(Budget()).turn(found)
-    return render(request, "review_one.html", seat, found=found, turn=turn, outcome=done, elsewhere=rows)
+    return render(request, "review_one.html", seat, found=found, turn=turn, outcome=done, elsewhere=rows, looked=looked)
