@@ -1,5 +1,7 @@
 """``GET /v1/models`` and ``/v1/models/{model}``: the engines' own list, cut down to what the key may use."""
 
+from typing import Final
+
 import msgspec
 
 from gateway.errors import Refused, UpstreamError
@@ -9,6 +11,10 @@ from gateway.upstream.fetch import Request, fetch
 from router.workers import Health
 
 Card = dict[str, msgspec.Raw]
+
+_NULL: Final = msgspec.Raw(b"null")
+_ADAPTER: Final = b'"parent":"'
+"""How an engine lists a LoRA adapter: here it is a version of the model, and no model that anybody asks for."""
 
 
 class _ModelList(msgspec.Struct):
@@ -25,12 +31,13 @@ async def list_models(gateway: Gateway, identity: Identity) -> bytes:
     bodies = await _ask_workers(gateway)
     if not bodies:
         raise Refused(503, "no_worker", "no inference worker answers right now; try again shortly", retry_after_s=2)
-    if len(bodies) == 1 and not identity.models:
+    if len(bodies) == 1 and not identity.models and _ADAPTER not in bodies[0]:
         return bodies[0]
     cards: dict[str, Card] = {}
     for body in bodies:
         for card in msgspec.json.decode(body, type=_ModelList).data:
-            cards.setdefault(msgspec.json.decode(card["id"], type=str), card)
+            if bytes(card.get("parent", _NULL)) == b"null":
+                cards.setdefault(msgspec.json.decode(card["id"], type=str), card)
     return msgspec.json.encode(_ModelList([card for name, card in cards.items() if identity.may_use(name)]))
 
 

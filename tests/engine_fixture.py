@@ -20,6 +20,10 @@ TAP = Path(__file__).parent / "tap"
 MODEL_NAME = "tiny"
 FIRST_VERSION = "v000000"
 MAX_PAUSE_S = 12.0
+LORA = (
+    *("--enable-lora", "--max-lora-rank", "8"),
+    *("--lora-target-modules", "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
+)
 _START_LIMIT_S = 600.0
 
 
@@ -79,7 +83,8 @@ def sglang_engine(tiny_model_dir: Path, tmp_path_factory: pytest.TempPathFactory
 def knowing_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     """Real SGLang with a model that reasons and calls tools, as `tests.conformance.conversations` has it.
 
-    The tool parser is found in the template (`auto`); the template has no word for reasoning, so that parser is named.
+    The tool parser is found in the template (`auto`); the template has no word for reasoning, so that parser is named. It serves
+    LoRA adapters too, whose tests it is for.
     """
     from tests.conformance.conversations import CONVERSATIONS
     from tests.e2e.agents.model import ensure_agent_model
@@ -87,8 +92,8 @@ def knowing_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running
     directory = tmp_path_factory.mktemp("knowing")
     tap, model_dir = directory / "tap.jsonl", ensure_agent_model(CONVERSATIONS)
     tap.touch()
-    parser = ("--reasoning-parser", "qwen3")
-    process, url = start_engine(model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)}, *parser)
+    more = ("--reasoning-parser", "qwen3", *LORA)
+    process, url = start_engine(model_dir, directory / "engine.log", {"HEADRACE_TEST_TAP": str(tap)}, *more)
     try:
         yield RunningEngine(url, model_dir, tap)
     finally:
@@ -111,12 +116,13 @@ def start_engine(model_dir: Path, log: Path, environment: dict[str, str], *extra
         process = subprocess.Popen(command, env=env, stdout=output, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"
     deadline = time.monotonic() + _START_LIMIT_S
-    while not _is_ready(url):
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            process.wait()
-            pytest.fail(f"the engine did not start:\n{log.read_text(errors='replace')[-4000:]}")
-        time.sleep(0.1)
+    with httpx.Client(base_url=url, timeout=2, trust_env=False) as client:  # one for all: each makes its own store of certificates
+        while not _is_ready(client):
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                process.wait()
+                pytest.fail(f"the engine did not start:\n{log.read_text(errors='replace')[-4000:]}")
+            time.sleep(0.2)
     return process, url
 
 
@@ -126,8 +132,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _is_ready(url: str) -> bool:
+def _is_ready(client: httpx.Client) -> bool:
     try:
-        return httpx.get(f"{url}/ready", timeout=2).status_code == 200
+        return client.get("/ready").status_code == 200
     except httpx.TransportError:
         return False

@@ -80,7 +80,10 @@ def _add_information(app: FastAPI, engine: FakeEngine) -> None:
     @app.get("/v1/models")
     async def models() -> Any:
         card = {"id": engine.model_name, "object": "model", "created": 1, "owned_by": "sglang", "root": engine.model_name}
-        return {"object": "list", "data": [{**card, "parent": None, "max_model_len": 2048}]}
+        cards = [{**card, "parent": None, "max_model_len": 2048}]
+        if engine.model.adapters.serving is not None:
+            cards.append({**card, "id": f"{engine.model.version}-0", "parent": engine.model_name, "max_model_len": None})
+        return {"object": "list", "data": cards}
 
     @app.get("/model_info")
     async def model_info() -> Any:
@@ -94,7 +97,7 @@ def _add_information(app: FastAPI, engine: FakeEngine) -> None:
     async def state() -> Any:
         model = engine.model
         told = {"engine": {"name": "fake", "version": "1"}, "missing_hooks": [], "num_pauses_expired": 0, "dtype": "float32"}
-        told |= {"weight_version": model.weights.version, "update": model.weights.update}
+        told |= {"weight_version": model.version, "base_version": model.weights.version, "update": model.weights.update}
         told |= {"paused": not model.unpaused.is_set(), "instance": engine.instance}
         return told | {"num_in_flight": len(model.running), "num_aborted": model.num_aborted}
 
@@ -166,8 +169,10 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
     async def continue_generation() -> Any:
         if model.weights.update == "begun":  # as the plug-in does: nothing is sampled from half an update
             model.weights.restore()
+            model.adapters.put_back()
         faults.point("engine.before_continue")
         model.weights.confirm()
+        model.adapters.forget()
         model.unpaused.set()
         faults.point("engine.after_continue")
         return {"message": "Generation continued successfully.", "status": "ok"}
@@ -176,6 +181,7 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
     async def begin() -> Response:
         done = model.weights.begin(paused=not model.unpaused.is_set())
         if done[0]:
+            model.adapters.set_aside()
             faults.point("engine.after_begin")
         return outcome(*done)
 
@@ -230,9 +236,16 @@ def _add_control(app: FastAPI, engine: FakeEngine) -> None:
     @app.post("/weights_checker")
     async def weights_checker(request: Request) -> Response:
         if (await request.json())["action"] == RESTORE_ACTION:
-            return outcome(*model.weights.restore())
-        checksum = model.weights.checksum()
+            success, message = model.weights.restore()
+            model.adapters.put_back()
+            return outcome(success, message)
+        checksum = model.adapters.checksum()
         return outcome(True, "Success.", ranks=[{"per_gpu_checksum": checksum}], per_engine_checksum=checksum)
+
+    @app.post("/headrace/adapter")
+    async def take_adapter(request: Request) -> Response:
+        refusal = model.adapters.take(await request.json())
+        return JSONResponse({}) if refusal is None else JSONResponse({"message": refusal[1]}, refusal[0])
 
     @app.post("/flush_cache")
     async def flush_cache() -> Response:

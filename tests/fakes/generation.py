@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from tests.fakes.adapters import Adapters
 from tests.fakes.dialects.parts import flat
 from tests.fakes.weights import Weights
 from workers.inference.record import Recorder
@@ -59,6 +60,7 @@ class Model:
     """The engine's state. ``token_gate``, where a test sets one, is awaited before each token after the first."""
 
     weights: Weights = field(default_factory=Weights)
+    adapters: Adapters = field(init=False)
     reply: Callable[[dict[str, Any]], str] = lambda body: str(body["messages"][-1]["content"])
     token_gate: Callable[[], Any] | None = None
     running: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -68,12 +70,13 @@ class Model:
     unpaused: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
+        self.adapters = Adapters(self.weights)
         self.unpaused.set()
 
     @property
     def version(self) -> str:
-        """The version that is stamped on tokens."""
-        return self.weights.version
+        """The version that is stamped on tokens of a request that begins now."""
+        return self.adapters.version
 
     @version.setter
     def version(self, value: str) -> None:
@@ -95,10 +98,13 @@ class Model:
         sample, stopped = Sample(index), self.running[rid]
         reply, matched, num_silent = stopped_at(self.reply(body), body.get("stop"))
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or len(reply) + 1
+        adapter: str | None = None
         for at, byte in enumerate([*reply, None]):
             if at and self.token_gate is not None:
                 await self.token_gate()
             await self.unpaused.wait()
+            if not at and self.adapters.serving is not None:
+                adapter = self.adapters.version
             if stopped.is_set():
                 sample.finish_reason = "abort"
                 self.num_aborted += 1
@@ -106,7 +112,7 @@ class Model:
                 return
             sample.ids.append(STOP_ID if byte is None else VOCABULARY_OFFSET + byte)
             sample.logprobs.append(-(at + 1) / 100)
-            sample.versions.append(self.weights.version)
+            sample.versions.append(adapter or self.weights.version)
             is_stop = byte is None or (matched is not None and at + 1 == len(reply))
             sample.finish_reason = "stop" if is_stop else ("length" if at + 1 == limit else None)
             sample.matched = matched if is_stop else None

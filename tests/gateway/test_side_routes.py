@@ -53,6 +53,14 @@ async def test_models_are_the_engines_own_bytes_or_cut_to_what_the_key_may_use(s
         assert (await client.get("/v1/models")).status_code == 503
 
 
+async def test_an_adapter_is_a_version_of_its_model_and_none_that_agents_see(served):
+    async with served.client() as client:
+        before = (await client.get("/v1/models")).json()
+        served.engine.model.adapters.serving = ("v000001", "0" * 64)
+        assert (await client.get("/v1/models")).json() == before
+        assert (await client.get("/v1/models/v000001-0")).status_code == 404
+
+
 async def test_one_model_is_shown_to_the_keys_that_may_use_it(served):
     async with served.client() as client, served.client("hr_elsewhere") as elsewhere:
         assert (await client.get("/v1/models/tiny")).json() == (await client.get("/v1/models")).json()["data"][0]

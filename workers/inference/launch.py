@@ -22,6 +22,7 @@ PLUGIN_GROUP: Final = "sglang.srt.plugins"
 PLUGIN_NAME: Final = "headrace"
 
 NO_PARSER: Final = "none"
+ENABLE_LORA: Final = "--enable-lora"
 UNPINNED: Final = "HEADRACE_UNPINNED"
 """Read by `cpu_profile.unpinned`, which needs torch; this module does without."""
 
@@ -67,6 +68,7 @@ def command(options: LaunchOptions) -> list[str]:
         arguments += [flag, parser] if parser != NO_PARSER else []
     if cpu_profile.applies():
         arguments += ["--device", "cpu", "--attention-backend", "torch_native", "--chunked-prefill-size", "2048"]
+        arguments += ["--lora-backend", "torch_native"] if ENABLE_LORA in options.extra else []
     return [*arguments, *options.extra]
 
 
@@ -92,5 +94,5 @@ def environment(options: LaunchOptions, base: Mapping[str, str]) -> dict[str, st
     }
     if not cpu_profile.applies():
         return wanted
-    unpinned = {UNPINNED: "1"} if "--enable-lora" in options.extra else {}
+    unpinned = {UNPINNED: "1"} if ENABLE_LORA in options.extra else {}
     return cpu_profile.environment(wanted, options.num_threads) | unpinned

@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 from sglang.srt.managers.io_struct import CheckWeightsReqInput, ContinueGenerationReqInput
 
 from atdp import faults
+from workers.inference.adapters import Adapters
 
 RESTORE_ACTION: Final = "headrace.restore"
 MAX_PAUSE_VARIABLE: Final = "HEADRACE_MAX_PAUSE_S"
@@ -32,8 +33,9 @@ logger = logging.getLogger(__name__)
 class PauseWatchdog:
     """State of one engine; the methods are hooks around the tokenizer manager's own."""
 
-    def __init__(self, max_pause_s: float) -> None:
+    def __init__(self, max_pause_s: float, adapters: Adapters) -> None:
         self.max_pause_s = max_pause_s
+        self._adapters = adapters
         self.update: UpdateState = "none"
         self.num_expired = 0
         self._version = ""
@@ -41,8 +43,8 @@ class PauseWatchdog:
         self._task: asyncio.Task[None] | None = None
 
     @staticmethod
-    def from_environment() -> PauseWatchdog:
-        return PauseWatchdog(float(os.environ.get(MAX_PAUSE_VARIABLE, DEFAULT_MAX_PAUSE_S)))
+    def from_environment(adapters: Adapters) -> PauseWatchdog:
+        return PauseWatchdog(float(os.environ.get(MAX_PAUSE_VARIABLE, DEFAULT_MAX_PAUSE_S)), adapters)
 
     async def around_pause(self, original: Callable[..., Any], manager: Any, request: Any) -> None:
         self._arm(manager)
@@ -58,6 +60,7 @@ class PauseWatchdog:
         if success:
             self._version = version if self.update == "none" else self._version
             self.update = "begun"
+            self._adapters.set_aside()
             faults.point("engine.after_begin")
         return success, message
 
@@ -73,6 +76,7 @@ class PauseWatchdog:
         answer = await original(manager, request, *args)
         if request.action == RESTORE_ACTION and answer[0]:
             manager._update_weight_version_if_provided(self._version)
+            self._adapters.put_back()
             self.update = "none"
         return answer
 
@@ -83,6 +87,7 @@ class PauseWatchdog:
         faults.point("engine.before_continue")
         await original(manager, request)
         self.update = "none"
+        self._adapters.forget(manager)
         self._disarm()
         faults.point("engine.after_continue")
 

@@ -20,7 +20,9 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 _TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 _UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
+_TORCH_ATTENTION: Final = "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBackend"
 STATE_ROUTE: Final = "/headrace/engine"
+ADAPTER_ROUTE: Final = "/headrace/adapter"
 
 Hooks = Sequence[tuple[str, Callable[..., Any]]]
 """Targets of SGLang's by their dotted names, and what goes around each."""
@@ -35,22 +37,28 @@ def register() -> None:
 
 
 def _register_http() -> None:
+    from workers.inference.adapters import Adapters
     from workers.inference.continuity.hooks import Hooks as ContinuityHooks
     from workers.inference.dialects import chat, messages, refusals
     from workers.inference.dialects.responses import Responses
     from workers.inference.pause import PauseWatchdog
     from workers.inference.recording import Recording
 
-    recording = Recording(version("sglang"))
+    adapters = Adapters()
+    recording = Recording(version("sglang"), adapters)
     responses = Responses()
-    watchdog = PauseWatchdog.from_environment()
+    watchdog = PauseWatchdog.from_environment(adapters)
     continuity = ContinuityHooks.from_environment()
 
     def around_generate(original: Callable[..., Any], manager: Any, obj: Any, request: Any = None) -> Any:
         return continuity.around_generation(recording.around_generate(original, manager, obj, request), obj, request)
 
+    def around_check(original: Callable[..., Any], manager: Any, request: Any, *args: Any) -> Any:
+        return watchdog.around_check(partial(adapters.around_check, original), manager, request, *args)
+
     hooks: Hooks = [
         (f"{_TOKENIZER}.generate_request", around_generate),
+        (f"{_TOKENIZER}._validate_and_resolve_lora", recording.around_resolve),
         (f"{_TOKENIZER}._send_one_request", recording.around_send),
         (f"{_TOKENIZER}.abort_request", recording.around_abort),
         ("sglang.srt.managers.io_struct.GenerateReqInput.regenerate_rid", recording.around_regenerate_rid),
@@ -58,7 +66,7 @@ def _register_http() -> None:
         (f"{_TOKENIZER}.continue_generation", watchdog.around_continue),
         (f"{_TOKENIZER}.begin_weight_update", watchdog.around_begin),
         (f"{_TOKENIZER}.end_weight_update", watchdog.around_end),
-        (f"{_TOKENIZER}.check_weights", watchdog.around_check),
+        (f"{_TOKENIZER}.check_weights", around_check),
         (f"{_TOKENIZER}._update_model_path_info", _keep_served_name),
         *chat.hooks(),
         *refusals.hooks(),
@@ -67,10 +75,12 @@ def _register_http() -> None:
         *continuity.hooks(),
     ]
     _around(hooks)
-    _extend_app(recording, watchdog, continuity, [target for target, _ in hooks])
+    _extend_app(recording, watchdog, continuity, adapters, [target for target, _ in hooks])
 
 
 def _register_scheduler() -> None:
+    from workers.inference import cpu_profile
+    from workers.inference.cpu_profile.batched_decode import BatchedDecode
     from workers.inference.cpu_profile.unpinned import unpin
     from workers.inference.launch import UNPINNED
     from workers.inference.weight_guard import WeightGuard
@@ -78,6 +88,10 @@ def _register_scheduler() -> None:
     if UNPINNED in os.environ:
         unpin()
     guard = WeightGuard()
+    if cpu_profile.applies():
+        decode = BatchedDecode()
+        _around([(f"{_TORCH_ATTENTION}.init_forward_metadata", decode.around_metadata)])
+        _around([(f"{_TORCH_ATTENTION}._run_sdpa_forward_decode", decode.around_decode)])
     _around(
         [
             (f"{_UPDATER}.begin_weight_update", guard.around_begin),
@@ -107,10 +121,14 @@ def _keep_served_name(original: Callable[..., Any], manager: Any, model_path: st
     manager.served_model_name = name
 
 
-def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[str]) -> None:
+def _extend_app(recording: Any, watchdog: Any, continuity: Any, adapters: Any, targets: list[str]) -> None:
+    import msgspec
     from fastapi.exceptions import RequestValidationError
     from sglang.srt.entrypoints import http_server
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
 
+    from workers.inference.adapters import AdapterRefused, Wanted
     from workers.inference.dialects.errors import around_handler, refusal
     from workers.inference.dialects.responses import delete
     from workers.inference.middleware import RecordMiddleware
@@ -122,7 +140,8 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
         return {
             "engine": {"name": "sglang", "version": version("sglang")},
             "missing_hooks": [target for target in targets if target not in HookRegistry._patched],
-            "weight_version": manager.config_value("weight_version"),
+            "weight_version": adapters.version(manager),
+            "base_version": manager.config_value("weight_version"),
             "dtype": str(manager.model_config.dtype).removeprefix("torch."),
             "paused": manager.is_pause,
             "update": watchdog.update,
@@ -134,8 +153,19 @@ def _extend_app(recording: Any, watchdog: Any, continuity: Any, targets: list[st
             "instance": instance,
         }
 
+    async def take_adapter(request: Request) -> Response:
+        try:
+            wanted = msgspec.json.decode(await request.body(), type=Wanted)
+            await adapters.take(http_server.get_global_state().tokenizer_manager, wanted)
+        except msgspec.ValidationError as error:
+            return JSONResponse({"message": str(error)}, 400)
+        except AdapterRefused as error:
+            return JSONResponse({"message": str(error)}, error.status)
+        return JSONResponse({"version": wanted.version})
+
     app = http_server.app
     app.exception_handlers[RequestValidationError] = partial(around_handler, app.exception_handlers[RequestValidationError])
     app.add_middleware(RecordMiddleware, forget=recording.forget, refuse=refusal)
     app.add_api_route(STATE_ROUTE, state)
+    app.add_route(ADAPTER_ROUTE, take_adapter, methods=["POST"])
     app.add_route("/v1/responses/{response_id}", delete, methods=["DELETE"])

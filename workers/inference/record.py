@@ -48,7 +48,10 @@ class EngineRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Recorder:
-    """Collects one request's record while the engine answers. Single-threaded: lives on the engine's event loop."""
+    """Collects one request's record while the engine answers. Single-threaded: lives on the engine's event loop.
+
+    `adapter` is what it samples with beside the base weights (`adapters.Held`), `defect` why its tokens bear no version for sure.
+    """
 
     def __init__(self, rid: str, model: str, engine_version: str) -> None:
         self.rid = rid
@@ -60,6 +63,8 @@ class Recorder:
         self._sampling: dict[str, Any] = {}
         self._outputs: dict[int, Mapping[str, Any]] = {}
         self.sample_rids: list[str] = []
+        self.adapter: Any = None
+        self.defect: str | None = None
 
     @property
     def num_choices(self) -> int:
@@ -111,7 +116,7 @@ class Recorder:
         """The record's JSON, or None where the engine never took the request."""
         if self._prompt_ids is None or not self.finished:
             return None
-        choices, reasons = [], [SEVERAL_PROMPTS if self._num_prompts > 1 else None]
+        choices, reasons = [], [SEVERAL_PROMPTS if self._num_prompts > 1 else None, self.defect]
         for index in sorted(self._outputs):
             choice, reason = _choice(index, self._outputs[index])
             choices.append(choice)

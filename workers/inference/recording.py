@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, Final
 
+from workers.inference.adapters import Adapters
 from workers.inference.dialects.refusals import as_refusal, check_biases
 from workers.inference.middleware import BAD_VALUE, SCOPE_KEY, Order
 from workers.inference.record import Recorder
@@ -23,8 +24,9 @@ _LOGPROB_KEYS: Final = ("input_token_logprobs", "output_token_logprobs", "output
 class Recording:
     """The recorders of all requests in flight by the engine's rids; the methods are hooks."""
 
-    def __init__(self, engine_version: str) -> None:
+    def __init__(self, engine_version: str, adapters: Adapters) -> None:
         self._engine_version = engine_version
+        self._adapters = adapters
         self._by_rid: dict[str, Recorder] = {}
         self._manager: Any = None
         self.num_aborted = 0
@@ -48,6 +50,17 @@ class Recording:
         self._manager = manager
         order.record = self._open(order.rid, manager.served_model_name, obj)
         return self._watch(original, manager, obj, request, order, order.record)
+
+    async def around_resolve(self, original: Callable[..., Any], manager: Any, obj: Any) -> Any:
+        """Give a request of ours the adapter that serves now, if one does: it has waited for any pause by here."""
+        rids = obj.rid if isinstance(obj.rid, list) else [obj.rid]
+        recorder = self._by_rid.get(rids[0])
+        if recorder is not None and recorder.adapter is None and (held := self._adapters.begin()) is not None:
+            recorder.adapter = held
+            obj.lora_path = held.name if obj.is_single else [held.name] * len(rids)
+            for part in obj.__dict__.get("_sub_obj_cache", {}).values():  # SGLang counts, and lets go, by these
+                part.lora_path = held.name
+        return await original(manager, obj)
 
     async def around_send(self, original: Callable[..., Any], manager: Any, tokenized: Any) -> Any:
         """See the request as the scheduler gets it: rendered prompt ids and normalised sampling parameters."""
@@ -124,9 +137,13 @@ class Recording:
             refusal = as_refusal(error)
             order.refusal = str(refusal)
             raise refusal from error
+        finally:
+            self._adapters.end(manager, recorder.adapter)
 
     def _see(self, recorder: Recorder, index: int, choice: dict[str, Any]) -> None:
         meta = choice["meta_info"]
+        if recorder.adapter is not None and not recorder.adapter.stamp(meta):
+            recorder.defect = "the weights under its adapter were replaced"
         recorder.on_output(index, choice)
         meta["id"] = recorder.rid  # n > 1: every choice answers under the request's own id
         if (meta.get("finish_reason") or {}).get("type") == "abort":

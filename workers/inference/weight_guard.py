@@ -22,7 +22,10 @@ from sglang.srt.managers.io_struct import (
 )
 from sglang.srt.runtime_context import get_serving
 
+from workers.inference.client.adapter_checksum import digest
+
 RESTORE_ACTION: Final = "headrace.restore"
+ADAPTER_ACTION: Final = "headrace.adapter:"
 _MAX_PAUSE_VARIABLE: Final = "HEADRACE_MAX_PAUSE_S"
 _DEFAULT_MAX_PAUSE_S: Final = 30.0
 
@@ -64,7 +67,9 @@ class WeightGuard:
             c10d.default_pg_timeout = default
 
     def around_check(self, original: Callable[..., Any], updater: Any, request: Any) -> Any:
-        """Serve the action `headrace.restore`; everything else is SGLang's."""
+        """Serve the actions `headrace.restore` and `headrace.adapter:NAME`; everything else is SGLang's."""
+        if request.action.startswith(ADAPTER_ACTION):
+            return _digest(updater, request.action.removeprefix(ADAPTER_ACTION))
         if request.action != RESTORE_ACTION:
             return original(updater, request)
         if not self._saved:
@@ -93,3 +98,15 @@ def _parameters(updater: Any) -> list[tuple[str, torch.Tensor]]:
         for index, (_, runner) in enumerate(updater._select_runners())
         for name, parameter in runner.model.named_parameters()
     ]
+
+
+def _digest(updater: Any, name: str) -> CheckWeightsReqOutput:
+    """The digest of a loaded adapter, from the tensors that every batch's copies are made of."""
+    for _, runner in updater._select_runners():
+        manager: Any = getattr(runner, "lora_manager", None)
+        for key, ref in manager.lora_refs.items() if manager is not None else ():
+            if ref.lora_name == name:
+                adapter = manager.loras[key]
+                tensors = {part: [value] for layer in adapter.layers for part, value in layer.weights.items()}
+                return CheckWeightsReqOutput(success=True, message=digest(tensors, adapter.scaling))
+    return CheckWeightsReqOutput(success=False, message=f"no adapter {name} is loaded")

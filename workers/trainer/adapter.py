@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 FOLDER: Final = "adapter"
-_WEIGHTS: Final = "adapter_model.safetensors"
+WEIGHTS: Final = "adapter_model.safetensors"
 _BASE: Final = ".base_layer"
 _SLOT: Final = ".default"
 
@@ -40,10 +40,13 @@ class AdapterShape(msgspec.Struct, frozen=True):
 
 
 class AdapterRecord(msgspec.Struct, frozen=True):
-    """In a version's manifest: its weights are those of the version `base`, with the adapter merged in."""
+    """In a version's manifest: its weights are those of the version `base`, with the adapter merged in.
+
+    `digests` are of the tensors in the adapter's own file."""
 
     base: str
     shape: AdapterShape
+    digests: dict[str, str] = {}
 
 
 @dataclass(slots=True, frozen=True)
@@ -97,7 +100,7 @@ def write_adapter(version: Path, adapter: Adapter) -> None:
 
     shape, directory = adapter.record.shape, version / FOLDER
     directory.mkdir()
-    save_file({_outside(name): tensor for name, tensor in adapter.tensors.items()}, directory / _WEIGHTS, {"format": "pt"})
+    save_file({_outside(name): tensor for name, tensor in adapter.tensors.items()}, directory / WEIGHTS, {"format": "pt"})
     layers = sorted({int(name.split(".layers.")[1].split(".")[0]) for name in adapter.tensors})
     config = LoraConfig(
         r=shape.rank,
@@ -117,7 +120,7 @@ def read_adapter(version: Path) -> dict[str, Tensor]:
     """The tensors of a version's adapter, by the policy's names."""
     from safetensors.torch import load_file
 
-    return {_inside(name): tensor for name, tensor in load_file(version / FOLDER / _WEIGHTS).items()}
+    return {_inside(name): tensor for name, tensor in load_file(version / FOLDER / WEIGHTS).items()}
 
 
 def _outside(name: str) -> str:

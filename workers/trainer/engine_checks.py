@@ -11,6 +11,7 @@ from pathlib import Path
 from atdp.versions import PolicyVersion
 from workers.inference.client import EngineClient, InferenceError, expected_checksum
 from workers.trainer.errors import SwapFailed
+from workers.trainer.expected import expected
 
 logger = logging.getLogger(__name__)
 
@@ -20,8 +21,10 @@ async def proves(url: str, version: PolicyVersion) -> str | None:
     try:
         async with EngineClient(url) as client:
             state = await client.state()  # before the checksum: another start that came in between is not the one that is proven
-            holds = state.weight_version == version.version and await client.checksum() == version.checksum
-            return state.instance if holds else None
+            if state.weight_version != version.version:
+                return None
+            found = await client.checksum()
+            return state.instance if found == expected(version, found, state.dtype) else None
     except InferenceError:
         return None
 

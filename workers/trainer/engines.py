@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 
 from atdp.versions import PolicyVersion
-from workers.inference.client import EngineClient, InferenceError, SwapReport, Way, swap
+from workers.inference.client import Delivery, EngineClient, InferenceError, SwapReport, Way, swap, swap_adapter
 from workers.trainer.engine_checks import compare, proves, settles
 from workers.trainer.errors import CanaryRefused, SwapFailed
+from workers.trainer.expected import adapter_of, on_record
 from workers.trainer.fleet import Fleet, Lane, Out, Seat
 
 if TYPE_CHECKING:
@@ -46,17 +47,23 @@ class SwapResult(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, frozen=True)
 class Transport:
-    """How weights travel (`way`), and where engines reach this machine (`host`)."""
+    """How weights travel (`way`), and where engines reach this machine (`host`).
 
-    way: Way = "tensors"
+    The way `adapter` leaves a version's adapter beside its base weights; a version without one travels as by `tensors`.
+    """
+
+    way: Delivery = "tensors"
     host: str = "127.0.0.1"
 
     async def send(self, client: EngineClient, version: PolicyVersion, weights: Mapping[str, Tensor] | None) -> SwapReport:
         """Swap one engine to `version`: from `weights` if they are at hand, else from its directory. Raises InferenceError."""
+        if self.way == "adapter" and (adapter := adapter_of(version)) is not None:
+            return await swap_adapter(client, adapter, version.version, on_record(version, beside=True))
         directory = Path(version.directory)
-        way: Way | None = None if self.way == "tensors" else self.way  # what is on the disk already is read from there
+        whole: dict[Delivery, Way] = {"disk": "disk", "distributed": "distributed"}
+        way = whole.get(self.way)  # None: through shared memory, and what is on the disk already is read from there
         source = directory if weights is None or way == "disk" else weights
-        return await swap(client, source, version.version, version.checksum, way=way, host=self.host)
+        return await swap(client, source, version.version, on_record(version, beside=False), way=way, host=self.host)
 
 
 class Engines(Protocol):

@@ -24,11 +24,12 @@ from pydantic import ValidationError
 
 from atdp.versions import PolicyVersion
 from dataproxy.client import DataProxyClientError, SyncDataProxyClient
-from workers.inference.client import EngineClient, EngineState, InferenceError, Way
+from workers.inference.client import Delivery, EngineClient, EngineState, InferenceError
 from workers.trainer.data_proxy import VersionRegister
 from workers.trainer.engine_checks import settle
 from workers.trainer.engines import EngineFleet, Transport
 from workers.trainer.errors import PublishLockBusy, TrainerError
+from workers.trainer.expected import expected
 from workers.trainer.fleet import Fleet, GatewayFleet, Lane, Out, Seat, View
 from workers.trainer.orders import carry_out
 from workers.trainer.paths import TrainerPaths
@@ -132,7 +133,7 @@ class Keeper:
             return
         known.retry_at, known.retry_s = 0.0, _FIRST_RETRY_S
         known.instance, known.audited_at = state.instance, self.clock()
-        if found != version.checksum:
+        if found != expected(version, found, state.dtype):
             reason = f"says that it holds {version.version}, but its weights are others (checksum {found[:12]}…)"
             logger.error("%s %s: it is out until it is restarted", seat.url, reason)
             self.fleet.take_out(seat, Out(reason, until_restart=True, instance=state.instance))
@@ -192,7 +193,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     fleet = GatewayFleet(settings.gateway_url, settings.api_key(), patience_s=0.0)
-    way: Way = "distributed" if settings.swap == "distributed" else "disk"  # no torch here, and no weights but the directory's
+    way: Delivery = "disk" if settings.swap == "tensors" else settings.swap  # no torch here, and no weights but the directory's
     with SyncDataProxyClient(TrainerPaths(settings.data_dir).socket, settings.api_key()) as client:
         transport = Transport(way, settings.swap_host)
         paths = TrainerPaths(settings.data_dir)

@@ -9,7 +9,8 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
-from workers.inference.client import Way
+from workers.inference.client import Delivery
+from workers.inference.client.adapter_checksum import FUSED
 from workers.trainer.adapter import AdapterShape
 from workers.trainer.compute import Compute
 from workers.trainer.hardware import fast_dtype
@@ -34,8 +35,9 @@ class Settings(BaseSettings):
     """Engines that take each version, one after another, where no gateway lists them."""
     gateway_url: str = ""
     """The gateway whose workers take each version instead: those that join later are found, those that fail leave rotation."""
-    swap: Way = "tensors"
-    """How new weights reach an engine: tensors (shared memory), disk (it reads the version), distributed (broadcast by gloo)."""
+    swap: Delivery = "tensors"
+    """How new weights reach an engine: tensors (shared memory), disk (it reads the version), distributed (broadcast by gloo), or
+    adapter (a LoRA adapter stays one, beside the weights it was trained on; the engines are started with --enable-lora)."""
     swap_host: str = "127.0.0.1"
     """This machine's address as the engines reach it, for broadcasts."""
     audit_every_s: float = Field(600.0, gt=0)
@@ -163,6 +165,18 @@ class Settings(BaseSettings):
         """Arguments over environment over the file, where there is one."""
         file = Path(os.environ.get("HEADRACE_TRAINER_CONFIG_DIR", ".")) / "trainer.toml"
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, file)
+
+    @model_validator(mode="after")
+    def _adapter_can_be_served(self) -> Self:
+        if self.swap != "adapter":
+            return self
+        if not self.lora_rank:
+            raise ValueError("the way adapter needs an adapter to serve: set lora_rank, or swap to another way")
+        for parts in FUSED.values():
+            missing = set(parts) - set(self.lora_targets)
+            if missing and missing != set(parts):
+                raise ValueError(f"engines fuse {', '.join(parts)}: for the way adapter lora_targets must have all or none of them")
+        return self
 
     @model_validator(mode="after")
     def _line_is_kept(self) -> Self:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from atdp.versions import version_index, version_name
-from workers.trainer.adapter import Adapter, AdapterRecord, write_adapter
+from workers.trainer.adapter import FOLDER, Adapter, AdapterRecord, write_adapter
+from workers.trainer.adapter import WEIGHTS as ADAPTER_WEIGHTS
 from workers.trainer.advantage import AgentBaseline
 from workers.trainer.durable import replace_file, sync
 from workers.trainer.errors import VersionUnavailable
@@ -93,7 +94,8 @@ def write_version(
     (directory / WEIGHTS).chmod(0o644)
     if adapter is not None:
         write_adapter(directory, adapter)
-        manifest = msgspec.structs.replace(manifest, adapter=adapter.record)
+        digests = tensor_digests(directory / FOLDER / ADAPTER_WEIGHTS)
+        manifest = msgspec.structs.replace(manifest, adapter=msgspec.structs.replace(adapter.record, digests=digests))
     if critic is not None:
         save_file(dict(critic), directory / CRITIC)
         sync(directory / CRITIC)
@@ -132,12 +134,16 @@ def verify(directory: Path) -> VersionManifest:
     Raises: VersionUnavailable where they differ.
     """
     manifest = read_manifest(directory)
+    wanted = dict(manifest.digests)
     try:
         found = tensor_digests(directory / WEIGHTS)
+        if manifest.adapter is not None and manifest.adapter.digests:
+            wanted |= manifest.adapter.digests
+            found |= tensor_digests(directory / FOLDER / ADAPTER_WEIGHTS)
     except (OSError, ValueError, KeyError, TypeError, BufferError) as error:
         raise VersionUnavailable(f"{directory} is damaged: its weights cannot be read") from error
-    if found != manifest.digests:
-        wrong = sorted(name for name in manifest.digests.keys() | found.keys() if manifest.digests.get(name) != found.get(name))
+    if found != wanted:
+        wrong = sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name))
         raise VersionUnavailable(f"{directory} is damaged: {', '.join(wrong[:3])} differ from the manifest")
     return manifest
 

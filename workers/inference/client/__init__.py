@@ -4,10 +4,12 @@ Owns no code. torch is imported only by the functions that touch tensors, so a c
 version does not pay for it. Used by the trainer's publisher, by `deploy` and by tests.
 """
 
+from workers.inference.client.adapter_checksum import is_together
+from workers.inference.client.adapters import AdapterVersion, swap_adapter
 from workers.inference.client.checksum import expected_checksum
 from workers.inference.client.http import EngineClient, EngineState
 from workers.inference.client.swap import SwapReport, swap, swap_weights
-from workers.inference.client.ways import Way
+from workers.inference.client.ways import Delivery, Way
 from workers.inference.errors import (
     BroadcastFailed,
     ChecksumMismatch,
@@ -18,8 +20,10 @@ from workers.inference.errors import (
 )
 
 __all__ = [
+    "AdapterVersion",
     "BroadcastFailed",
     "ChecksumMismatch",
+    "Delivery",
     "EngineClient",
     "EngineRefused",
     "EngineState",
@@ -29,6 +33,8 @@ __all__ = [
     "SwapReport",
     "Way",
     "expected_checksum",
+    "is_together",
     "swap",
+    "swap_adapter",
     "swap_weights",
 ]

@@ -38,6 +38,8 @@ class EngineState(msgspec.Struct, frozen=True):
     """Another one after each start of the engine."""
     num_received: int = 0
     """Requests for generation since its start."""
+    base_version: str = ""
+    """The version of its own weights; another than `weight_version` where an adapter on them serves as that."""
 
 
 class EngineClient:
@@ -129,13 +131,10 @@ class EngineClient:
     async def leave_group(self, name: str) -> None:
         await self._call("POST", "/destroy_weights_update_group", {"group_name": name})
 
-    async def load_adapter(self, name: str, directory: Path) -> None:
-        """Let the engine hold a LoRA adapter (`peft`'s files), for requests whose `lora_path` names it; needs `--enable-lora`."""
-        await self._call("POST", "/load_lora_adapter", {"lora_name": name, "lora_path": str(directory)})
-
-    async def unload_adapter(self, name: str) -> None:
-        """Let go of an adapter once no request uses it."""
-        await self._call("POST", "/unload_lora_adapter", {"lora_name": name})
+    async def take_adapter(self, version: str, base: str, directory: Path, digest: str) -> None:
+        """Let new requests sample with a LoRA adapter (`peft`'s files) on the weights of `base`, as `version`; see `adapters`."""
+        body = {"version": version, "base": base, "directory": str(directory), "digest": digest}
+        await self._call("POST", "/headrace/adapter", body)
 
     async def restore(self) -> str:
         """Put back the weights that served when the update began; returns their version."""

@@ -74,10 +74,7 @@ async def swap(
         ChecksumMismatch: likewise; the engine held something else than the version.
     """
     started = time.monotonic()
-    before = await _state(client)
-    if before.paused or before.update != "none":
-        await _go_back(client, before.weight_version)
-        before = await _state(client)
+    before = await settled_state(client)
     if expected is None:
         expected = expected_checksum(weights, before.dtype)
     sender = make_sender(weights, way, bucket_bytes, host)
@@ -94,6 +91,18 @@ async def swap(
         total_s=time.monotonic() - started,
         checksum=expected,
     )
+
+
+async def settled_state(client: EngineClient) -> EngineState:
+    """The state of an engine that is in nobody's hands; what an earlier publisher left behind is undone.
+
+    Raises: SwapFailed where the engine does not record.
+    """
+    before = await _state(client)
+    if before.paused or before.update != "none":
+        await _go_back(client, before.weight_version)
+        before = await _state(client)
+    return before
 
 
 async def _under_pause(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import torch
 
 Way = Literal["tensors", "disk", "distributed"]
+Delivery = Way | Literal["adapter"]
+"""A way for whole weights, or an adapter beside the weights that an engine holds (`adapters`)."""
 Weights = Mapping[str, "torch.Tensor"] | Path
 
 logger = logging.getLogger(__name__)
