@@ -11,9 +11,7 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,6 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import httpx
+
+from bench.engine import MODEL_NAME, engine, process
 
 RESULT = Path(__file__).parent / "results" / "load.json"
 ARMS: Final = ("alone", "unbounded", "nice", "follows")
@@ -76,7 +76,7 @@ def measure(directory: Path, plan: Plan) -> dict[str, Any]:
     served, trained = make_tiny(directory / "tiny", seed=0), small_model(directory / "small")
     latencies: dict[str, list[float]] = {arm: [] for arm in ARMS}
     speeds: dict[str, list[float]] = {arm: [] for arm in ARMS}
-    with _engine(served, directory) as url:
+    with engine(served, directory) as url:
         asyncio.run(_bursts(url, Plan(1, 1)))  # warm
         for round_number in range(plan.rounds):
             for arm in ARMS[round_number:] + ARMS[:round_number]:
@@ -105,7 +105,7 @@ async def _bursts(url: str, plan: Plan) -> list[float]:
 
         async def ask(number: int) -> float:
             messages = [{"role": "user", "content": f"burst {number}"}]
-            body = {"model": "tiny", "messages": messages, "max_tokens": plan.tokens, "ignore_eos": True}
+            body = {"model": MODEL_NAME, "messages": messages, "max_tokens": plan.tokens, "ignore_eos": True}
             started = time.perf_counter()
             (await client.post("/v1/chat/completions", json=body)).raise_for_status()
             return (time.perf_counter() - started) * 1e3
@@ -117,22 +117,6 @@ async def _bursts(url: str, plan: Plan) -> list[float]:
 
 
 @contextmanager
-def _engine(model: Path, directory: Path) -> Iterator[str]:
-    from deploy.launcher.checks import free_port
-
-    port = free_port()
-    command = [sys.executable, "-m", "workers.inference", "--model-path", str(model), "--port", str(port)]
-    command += ["--served-model-name", "tiny", "--weight-version", "v000000"]
-    url = f"http://127.0.0.1:{port}"
-    with _process(command, directory / "engine.log") as process:
-        while not _is_ready(url):
-            if process.poll() is not None:
-                raise SystemExit((directory / "engine.log").read_text(errors="replace")[-3000:])
-            time.sleep(0.2)
-        yield url
-
-
-@contextmanager
 def _trainer(arm: str, model: Path, url: str, directory: Path) -> Iterator[Any]:
     """Gives a function that tells the newest (tokens trained, at) of a running trainer, None where none runs."""
     if arm not in COMPUTE:
@@ -140,36 +124,17 @@ def _trainer(arm: str, model: Path, url: str, directory: Path) -> Iterator[Any]:
         return
     log = directory / f"{arm}.log"
     command = [sys.executable, "-m", "bench.load", "--train", str(model), url, json.dumps(COMPUTE[arm])]
-    with _process(command, log) as process:
+    with process(command, log) as trainer:
 
         def told() -> tuple[float, float]:
             while not (lines := [line for line in log.read_text().splitlines() if line.startswith("trained ")]):
-                if process.poll() is not None:
+                if trainer.poll() is not None:
                     raise SystemExit(log.read_text()[-3000:])
                 time.sleep(0.1)
             _, tokens, at = lines[-1].split()
             return float(tokens), float(at)
 
         yield told
-
-
-@contextmanager
-def _process(command: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    environment = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONUNBUFFERED": "1"}
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGKILL)  # an engine's scheduler and detokenizer follow it
-        process.wait()
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/ready", timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def _train(model: str, url: str, compute: str) -> None:

@@ -1,6 +1,6 @@
 """Measures the trainer's step against a bare torch loop on the same batch, and what joining the calls of a session saves.
 
-``python -m bench.trainer [--quick] [--model DIR] [--dtype bfloat16] [--engine DATA_DIR]`` prints one JSON line last and keeps it in
+``python -m bench.trainer [--quick] [--model DIR] [--dtype bfloat16] [--part step|swaps]`` prints one JSON line last and keeps it in
 ``bench/results/trainer.json``. Three loops take turns, so that whatever else the machine does falls on all of them:
 
 - ours: packing, FSDP2 on one rank, loss, statistics, clipping, AdamW: what a step runs between its lease and its version;
@@ -10,16 +10,22 @@
 ``ratio_vs_bare`` and ``ratio_vs_padded`` are medians over rounds of their CPU seconds over ours in the same round, which other
 processes on the machine change little; ``ratio_vs_bare_interval`` is the 95 % interval of the first (by order statistics),
 ``ratio_vs_bare_wall`` the same of seconds on the clock. ``joined_token_ratio`` is the tokens
-of a session of twenty turns with a row for each call, over those of its one joined row. The mismatch of engine and trainer and the
-swap are read from what a Headrace with a real engine wrote while it trained (``--engine`` names its data directory; the demo
-leaves one); without it they are null. Without ``--model`` the model is a random Llama of 1.6 million parameters, small against its
-batch of several microbatches as in production.
+of a session of twenty turns with a row for each call, over those of its one joined row.
+
+Then a real SGLang with a tiny model takes swaps under its clients' streams (``bench.trainer_swap`` says how and what is told of
+each): ``swap_pause_ms`` is the longest gap that a stream's client sees when weights travel the default way, median over the swaps;
+``swap_engine_paused_ms`` what the publisher measured of the same swaps; ``swap_pause_ms_by_way`` both for each way;
+``swap_aborted`` counts streams that ended in anything but their last token, as their clients saw it. ``logprob_diff_median``
+compares engine and trainer on the weights that were swapped in last, and ``logprob_diff_median_adapter`` with an adapter. Without
+``--model`` the step's model is a random Llama of 1.6 million parameters, small against its batch of several microbatches as in
+production.
 """
 
 import argparse
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +38,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from bench import trainer_swap
 from bench.trainer_batch import joined_token_ratio, make_rows
 from workers.trainer import attention
 from workers.trainer.loss import decoupled_ppo, token_logprobs
@@ -46,36 +53,47 @@ RESULT = Path(__file__).parent / "results" / "trainer.json"
 OBJECTIVE = Objective(clip_low=0.2, clip_high=0.28, behaviour_cap=5.0, behaviour_weight="truncate", kl_coef=0.0)
 SCHEDULE = Schedule(learning_rate=1e-4, warmup_steps=1, max_grad_norm=1.0)
 TURNS = 20
+STREAMS = 8
 _PADDED_EVERY = 4
 
 
 @dataclass(frozen=True)
 class Plan:
-    """``rounds`` of two or three steps each on ``sessions`` sessions of ``turns`` turns."""
+    """``rounds`` of two or three steps each on ``sessions`` sessions of ``turns`` turns; ``swaps`` in each way."""
 
     rounds: int
     sessions: int
     turns: int
+    swaps: int
     max_nodes: int = 1024
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m bench.trainer", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="under two minutes")
+    parser.add_argument("--quick", action="store_true", help="some minutes on two idle cores")
     parser.add_argument("--model", type=Path, help="a Hugging Face folder; without it a small random Llama")
     parser.add_argument("--dtype", choices=["float32", "bfloat16"], default="float32", help="of forward and backward")
-    parser.add_argument("--engine", type=Path, help="the data directory of a Headrace that trained with a real engine")
+    parser.add_argument("--part", choices=["step", "swaps"], help="measure this part alone and keep the other from the last result")
     chosen = parser.parse_args()
-    plan = Plan(24, 16, 3) if chosen.quick else Plan(31, 16, 8)
+    plan = Plan(24, 16, 3, swaps=5) if chosen.quick else Plan(31, 16, 8, swaps=15)
+    result = {"bench": "trainer"} | (json.loads(RESULT.read_text()) if chosen.part else {})
     with tempfile.TemporaryDirectory() as directory:
-        model = chosen.model or small_model(Path(directory))
         ranks = start_ranks()
-        result = {"bench": "trainer", **measure(model, chosen.dtype, ranks, plan), **engine_numbers(chosen.engine)}
+        if chosen.part != "swaps":
+            model = chosen.model or small_model(Path(directory) / "small")
+            result |= {"step_load": _load(), **measure(model, chosen.dtype, ranks, plan)}
+            print(json.dumps(result), file=sys.stderr, flush=True)
+        if chosen.part != "step":
+            result |= {"swap_load": _load(), **trainer_swap.measure(Path(directory), plan.swaps, STREAMS, ranks)}
         stop_ranks()
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result) + "\n")
     print(json.dumps(result))
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)
 
 
 def measure(model: Path, dtype: DType, ranks: Ranks, plan: Plan) -> dict[str, float | str | list[float]]:
@@ -171,16 +189,6 @@ def padded_step(model: Path, dtype: DType, rows: Sequence[Row], rows_at_once: in
 
     parts = [rows[start : start + rows_at_once] for start in range(0, len(rows), rows_at_once)]
     return lambda: _update(plain, optimizer, (loss_of(part) for part in parts))
-
-
-def engine_numbers(data_dir: Path | None) -> dict[str, float | str | None]:
-    """Medians over the steps that a trainer took against a real engine; null without one."""
-    names = {"logprob_diff_median": ("logprob_diff_median", 1.0), "swap_pause_ms": ("paused_s", 1e3)}
-    if data_dir is None:
-        return {**dict.fromkeys([*names, "swap_aborted"]), "null_because": "they need a running engine: --engine DATA_DIR"}
-    lines = [json.loads(line) for line in (data_dir / "trainer" / "metrics.jsonl").read_text().splitlines()]
-    medians = {name: statistics.median(line[key] * unit for line in lines if key in line) for name, (key, unit) in names.items()}
-    return {**medians, "swap_aborted": sum(line.get("num_aborted", 0) for line in lines)}
 
 
 def _update(model: nn.Module, optimizer: torch.optim.Optimizer, losses: Iterator[torch.Tensor]) -> float:

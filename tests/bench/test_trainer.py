@@ -1,13 +1,13 @@
-"""The trainer's measurement: what it makes its batch of, and where the numbers of an engine come from."""
+"""The trainer's measurement: what it makes its batch of, and what it says of a swap."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench.trainer import engine_numbers
 from bench.trainer_batch import ANSWER, SYSTEM, USER, joined_token_ratio, make_rows
+from bench.trainer_clients import Seen, read
+from bench.trainer_swap import Swapped, longest_gap, numbers
 
 
 def test_a_joined_session_is_compared_with_a_row_for_each_call() -> None:
@@ -22,10 +22,25 @@ def test_the_batch_is_sessions_under_one_system_prompt() -> None:
     assert len({row.token_ids.tobytes() for row in rows}) == 3 and {row.advantages[0] > 0 for row in rows} == {True, False}
 
 
-def test_an_engines_numbers_are_those_that_the_trainer_wrote(tmp_path: Path) -> None:
-    lines = [{"logprob_diff_median": 0.01, "paused_s": 0.2, "num_aborted": 0.0}, {"paused_s": 0.4, "num_aborted": 1.0}]
-    (tmp_path / "trainer").mkdir()
-    (tmp_path / "trainer" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert engine_numbers(tmp_path) == {"logprob_diff_median": 0.01, "swap_pause_ms": pytest.approx(300), "swap_aborted": 1.0}
-    without = engine_numbers(None)
-    assert without["swap_pause_ms"] is None and "--engine" in str(without["null_because"])
+SEEN = [
+    *(Seen(0, at, "piece") for at in (0.0, 0.1, 0.2, 0.9, 1.0)),  # stands still from 0.2 to 0.9
+    *(Seen(1, at, "piece") for at in (0.0, 0.3)),
+    *(Seen(1, 0.35, "length"), Seen(1, 2.0, "asked"), Seen(1, 2.5, "piece")),  # nobody waits between two answers
+]  # fmt: skip
+
+
+def test_a_gap_is_the_longest_wait_that_a_swap_fell_into() -> None:
+    assert longest_gap(SEEN, 0.5, 0.6) == pytest.approx(0.7)
+    assert longest_gap(SEEN, 0.05, 0.1) == pytest.approx(0.3)
+    assert longest_gap(SEEN, 2.1, 2.2) == pytest.approx(0.5), "who has asked and got nothing waits too"
+    assert longest_gap(SEEN, 1.5, 1.6) == 0.0
+
+
+def test_a_swap_is_told_with_what_was_usual_before_it() -> None:
+    found = numbers([Swapped(0.4, 0.6, 0.15)], SEEN)
+    assert found == {"n": 1, "gap_ms": 700, "usual_gap_ms": 300, "paused_ms": 150, "total_ms": 200, "gap_ms_max": 700}
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("0 1.5 piece\n1 1.6 broken\n0 1.")
+    assert read(tmp_path / "log") == [Seen(0, 1.5, "piece"), Seen(1, 1.6, "broken")]
