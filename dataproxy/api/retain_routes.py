@@ -110,4 +110,4 @@ def _redacted(services: Services, tenant: str, text: str) -> str:
 
 
 def _purged(services: Services, done: Erasure) -> Erasure:
-    return msgspec.structs.replace(done, purged=services.database.purge())
+    return msgspec.structs.replace(done, purged=services.database.purge(at_once=True))

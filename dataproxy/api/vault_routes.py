@@ -70,7 +70,7 @@ def decide(services: Services, caller: KeyInfo, owner: str, approval_id: str, ac
             return decided
         destroyed, held = revoke_keys(connection, owner, approval_id, now_us)
         decided = find_approval(connection, owner, approval_id)
-    services.database.purge()
+    services.database.purge(at_once=True)
     return VaultRevoked(decided, destroyed, held)
 
 

@@ -83,8 +83,8 @@ class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
     """What was erased, or would be. ``contents_kept`` are texts that other trajectories refer to.
 
     ``trained_versions`` learned from it before, ``vaulted_versions`` of them from its raw tokens; ``leased`` trajectories are in a
-    trainer's hands right now. ``target`` is the name in the store: of a subject its pseudonym. ``purged``: no file holds it any
-    more; False while a reader keeps old pages.
+    trainer's hands right now. ``target`` is the name in the store: of a subject its pseudonym. ``purged``: no file of a
+    table holds it any more; False while a reader keeps old pages, or where PostgreSQL's owner is not known.
     """
 
     erasure_id: str

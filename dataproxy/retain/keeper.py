@@ -43,8 +43,7 @@ class Keeper:
         """Whatever is due now."""
         services, now_us = self._services, self._services.now_us()
         services.checkpoints.cut(self._every_leaves, self._every_us)
-        if not services.database.purged:
-            services.database.purge()
+        services.database.purge_again()
         if now_us - self._shredded_us >= _VAULT_US:
             self._shredded_us = now_us
             if num := shred_expired(services.database, now_us):

@@ -5,6 +5,7 @@ beside it. Blocking: call it from threads, never from an event loop.
 """
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -38,8 +39,9 @@ class Database:
             StoreUnreachable, StoreMisconfigured: see ``dataproxy.store.postgres``.
         """
         self._product = Sqlite(where) if isinstance(where, Path) else Postgres(where)
-        self._lock = threading.Lock()
+        self._lock, self._purging = threading.Lock(), threading.Lock()
         self.purged = True
+        self._purged_s = 0.0
         try:
             self.migrate()
         except BaseException:
@@ -67,11 +69,25 @@ class Database:
         with self._lock, self._product.migration() as connection:
             _migrate(connection, revision, self._product.may_migrate)
 
-    def purge(self) -> bool:
-        """Make what was deleted unreadable in the files too; False while a reader stands in the way (``purged``): try again."""
-        with self._lock:
-            self.purged = self._product.purge()
+    def purge(self, at_once: bool = False) -> bool:
+        """Make what was deleted unreadable in the files too; False while a reader stands in the way (``purged``): try again.
+
+        ``at_once``: somebody waits for it, so what takes long is left to the next time.
+        """
+        with self._purging:
+            self.purged = self._product.purge(self._lock, at_once)
+            self._purged_s = time.monotonic()
         return self.purged
+
+    def purge_again(self) -> None:
+        """``purge`` if the last one did not do it, unless that was a moment ago and trying is dear."""
+        if not self.purged and time.monotonic() - self._purged_s >= self._product.purge_pause_s:
+            self.purge()
+
+    @property
+    def may_purge(self) -> bool:
+        """Whether ``purge`` can do anything: on PostgreSQL the owner's URL has to be known."""
+        return self._product.may_purge
 
     def close(self) -> None:
         """Let go of it."""

@@ -4,20 +4,23 @@ The owner's role is used for migrations only. The data proxy's own role owns not
 and sees no row until a transaction says whose rows it wants.
 """
 
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import psycopg
-from psycopg.types.string import StrDumperUnknown
 from pydantic import SecretStr
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
 
 from dataproxy.errors import StoreLocked, StoreMisconfigured, StoreUnreachable
+from dataproxy.store.any_text import write_any_text
+from dataproxy.store.rewriting import Rewriter
 from dataproxy.store.rules import apply_rules, make_partitions
 from dataproxy.store.scope import Scope
 
+logger = logging.getLogger(__name__)
 MIN_VERSION = 14
 _GUARD = 0x6865616472616365  # "headrace"
 _CONNECT_S = 10
@@ -35,6 +38,8 @@ class PostgresUrls:
 class Postgres:
     """The database that ``urls`` name."""
 
+    purge_pause_s = 60.0
+
     def __init__(self, urls: PostgresUrls) -> None:
         """Connect, check server and role, and become the one data proxy on this database.
 
@@ -46,6 +51,7 @@ class Postgres:
         self._engine = _engine(urls.app)
         self._reader = self._engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._owner = _engine(urls.owner) if urls.owner is not None else None
+        self._rewriter = Rewriter()
         self._partitions_of = 0
         try:
             with self._connected() as connection:
@@ -96,9 +102,24 @@ class Postgres:
         """Whether the owner is known."""
         return self._owner is not None
 
-    def purge(self) -> bool:
-        """Nothing: dead rows and old write-ahead log go when the server's own autovacuum and checkpoints take them."""
-        return False
+    @property
+    def may_purge(self) -> bool:
+        """Whether the owner is known: nobody else may write a table anew."""
+        return self._owner is not None
+
+    def purge(self, writers: AbstractContextManager[object], at_once: bool) -> bool:
+        """Write tables that lost something anew, as their owner; False without one, or while somebody reads or writes them.
+
+        ``at_once``: somebody waits; False too where they are large.
+        """
+        if self._owner is None:
+            return False
+        try:
+            with self._connected(self._owner) as connection:
+                return self._rewriter.rewrite(connection.execution_options(isolation_level="AUTOCOMMIT"), writers, at_once)
+        except StoreUnreachable as error:
+            logger.warning("what was erased stays in the tables' files for now: %s", error)
+            return False
 
     def close(self) -> None:
         """Let another data proxy have it."""
@@ -156,15 +177,7 @@ def _engine(url: SecretStr) -> Engine:
 
 
 def _prepare(connection: psycopg.Connection, _: object) -> None:
-    connection.adapters.register_dumper(str, _NoNul)
-
-
-class _NoNul(StrDumperUnknown):
-    """Text as PostgreSQL takes it: without NUL, which SQLite and JSON allow and agents may send."""
-
-    def dump(self, obj: str) -> "bytes | bytearray | memoryview":
-        """``obj`` with U+FFFD for each NUL."""
-        return super().dump(obj.replace("\0", "\ufffd") if "\0" in obj else obj) or b""
+    write_any_text(connection)
 
 
 def _bind(connection: Connection, scope: Scope) -> None:

@@ -48,13 +48,29 @@ BEGIN
       END IF;
     END LOOP;
   END LOOP;
+  PERFORM headrace_unsampled();
 EXCEPTION WHEN check_violation THEN
   RAISE WARNING 'events of that month lie in the default partition already';
 END $$"""
 """An event id begins with its creation time (UUIDv7), so months are ranges of ids, and an id stays unique over all of them."""
 
+_UNSAMPLED = """
+CREATE OR REPLACE FUNCTION headrace_unsampled() RETURNS void LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = public, pg_temp AS $$
+DECLARE found record;
+BEGIN
+  FOR found IN SELECT a.attrelid::regclass AS held, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+               WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND a.attnum > 0 AND NOT a.attisdropped
+                 AND a.atttypid IN ('bytea'::regtype, 'text'::regtype) AND coalesce(a.attstattarget, -1) <> 0
+                 AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = a.attrelid AND a.attnum = ANY (i.indkey)) LOOP
+    EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS 0', found.held, found.attname);
+  END LOOP;
+END $$"""
+"""Samples of texts, bodies and tokens would outlive their erasure in the server's statistics; nobody plans by them."""
+
 _FUNCTIONS = {
     "headrace_append_only()": _APPEND_ONLY_FUNCTION,
+    "headrace_unsampled()": _UNSAMPLED,
     "headrace_next_position()": _NEXT_POSITION,
     "headrace_make_partitions(date, int)": _MAKE_PARTITIONS,
 }

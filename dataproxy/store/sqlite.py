@@ -6,7 +6,7 @@ Whose rows a transaction touches is up to its questions here; the file belongs t
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ _PURGE_WAIT_MS = 200
 class Sqlite:
     """The database in the file ``path``. Parameters never reach a log or a traceback."""
 
-    may_migrate = True
+    may_migrate = may_purge = True
+    purge_pause_s = 0.0
 
     def __init__(self, path: Path) -> None:
         """Take the file.
@@ -64,12 +65,12 @@ class Sqlite:
         with self._writer.begin() as connection:
             yield connection
 
-    def purge(self) -> bool:
+    def purge(self, writers: AbstractContextManager[object], at_once: bool) -> bool:
         """Fold the write-ahead log into the file and empty it. Pages were overwritten when their rows were deleted (secure_delete).
 
-        A long read is not waited for: writers would wait as well.
+        A long read is not waited for: ``writers``, kept out meanwhile, would wait as well.
         """
-        with self._engine.connect() as connection:
+        with writers, self._engine.connect() as connection:
             connection.exec_driver_sql(f"PRAGMA busy_timeout={_PURGE_WAIT_MS}")
             try:
                 busy = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()

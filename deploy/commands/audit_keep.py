@@ -175,6 +175,7 @@ def _in_words(done: "Erasure") -> str:
     if done.leased:
         lines.append(f"  in a trainer's hands right now: {', '.join(done.leased)}")
     if not done.dry_run:
-        gone = "no file of the store holds it any more" if done.purged else "old pages go once nobody reads them any more"
+        kept = "old pages go once nobody reads them any more (on PostgreSQL: docs/operations.md)"
+        gone = "its tables' files hold nothing of it any more" if done.purged else kept
         lines.append(f"  on record as {done.erasure_id}; {gone}")
     return "\n".join(lines)

@@ -24,6 +24,8 @@ _ON_BOTH = (
     "api/test_review_marks.py",
     "ledger/test_either_database.py",
     "isolation",
+    "retain/test_erase.py",
+    "retain/test_retention.py",
     "transfer",
     "vault/test_vault.py",
 )

@@ -112,7 +112,7 @@ def test_erasure_is_shown_first_asked_for_and_done(headrace: Running) -> None:
     assert hold in headrace("audit", "hold", "list").stdout
     headrace("audit", "hold", "release", hold, "--reason", "closed")
     done = headrace(*what, "--yes").stdout
-    assert "2 events" in done and "v000001" in done and "no file of the store holds it" in done
+    assert "2 events" in done and "v000001" in done and "hold nothing of it any more" in done
     assert "(4 erased)" in headrace("audit", "verify").stdout  # two events, two rewards with free text
 
 

@@ -10,6 +10,7 @@ from dataproxy.client.types import Feedback, KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import ack_lease, grant_lease
 from dataproxy.ledger.offline import audit_files
+from dataproxy.ledger.verify import verify
 from dataproxy.store import versions
 from dataproxy.store.access import record_access
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
@@ -56,6 +57,16 @@ def copy(proxy: Proxy, directory: Path) -> tuple[Path, Path]:
 def audited(proxy: Proxy, database: Path, checkpoints: Path) -> AuditReport:
     """What the audit says of a copy."""
     *_, report = audit_files(database, checkpoints, proxy.files.ledger_public())
+    assert isinstance(report, AuditReport)
+    return report
+
+
+def verified(proxy: Proxy) -> AuditReport:
+    """What the audit says of the store as it is, on either database."""
+    checkpoints = proxy.services.checkpoints
+    checkpoints.cut()
+    with proxy.services.database.read() as connection:
+        *_, report = verify(connection, None, checkpoints.signer.verifier, checkpoints.read_file())
     assert isinstance(report, AuditReport)
     return report
 

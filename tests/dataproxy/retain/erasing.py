@@ -12,5 +12,5 @@ def erased(proxy: Proxy, scope: str, name: str, tenant: str = "acme") -> Erasure
         plan = plan_erasure(connection, resolve(connection, tenant, scope, name, services.digests(tenant)))
     with services.database.write() as connection:
         done = erase(connection, plan, "asked for it", "key-9", proxy.clock())
-    assert services.database.purge()
+    assert services.database.purge() or not services.database.may_purge
     return done

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import select, text, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError
 
 from dataproxy.client.review_types import LegalHold
 from dataproxy.client.types import Feedback
@@ -17,7 +17,7 @@ from dataproxy.retain.targets import resolve
 from dataproxy.store.reading import find_event, list_events
 from dataproxy.store.schema import content, erasure, event, log_salt, reward, token_segment, tombstone, trajectory
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
-from tests.dataproxy.ledger.lived_in import audited, copy, live
+from tests.dataproxy.ledger.lived_in import live, verified
 from tests.dataproxy.proxy import Clock, Proxy
 from tests.dataproxy.retain.erasing import erased
 
@@ -49,19 +49,18 @@ _MORE = [pytest.param("session", "ann-1", marks=pytest.mark.slow), pytest.param(
 
 @pytest.mark.parametrize(("scope", "name"), [*_SCOPES, *_MORE])
 async def test_nothing_of_it_is_left_in_any_byte_and_the_log_verifies(
-    proxy: Proxy, tmp_path: Path, scope: str, name: str | None
+    proxy: Proxy, tmp_path: Path, store_kind: str, scope: str, name: str | None
 ) -> None:
     event_id = await two_people(proxy)
     before = search_at_rest(proxy.data_dir, None, [PLANTED], None)
-    assert before.found and before.planted_found
+    assert bool(before.found) == (store_kind == "sqlite") and before.planted_found  # PostgreSQL's files: test_postgres_purge
     name = name or proxy.rows(select(event.c.trajectory_id).where(event.c.event_id == event_id))[0][0]
     done = erased(proxy, scope, name)
     assert (done.events, done.token_segments, done.rewards_blanked, len(done.trajectories)) == (2, 2, 1, 1)
     assert done.contents_kept == 1 and done.contents_erased == 4
     after = search_at_rest(proxy.data_dir, None, [PLANTED], None)
     assert after.planted_found and not after.found, after.found
-    proxy.services.checkpoints.cut()
-    report = audited(proxy, *copy(proxy, tmp_path / "copy"))
+    report = verified(proxy)
     assert report.ok, report.problems
     assert report.erased == 3 == proxy.count(tombstone)
 
@@ -86,8 +85,7 @@ async def test_a_text_kept_for_others_goes_with_the_last_of_them(proxy: Proxy, t
     assert (last.contents_kept, proxy.count(content)) == (0, 0)
     await two_people(proxy)
     erased(proxy, "session", "ann-1")
-    proxy.services.checkpoints.cut()
-    report = audited(proxy, *copy(proxy, tmp_path / "copy"))
+    report = verified(proxy)
     assert report.ok, report.problems
 
 
@@ -129,8 +127,7 @@ async def test_a_legal_hold_beats_it_until_it_is_released(proxy: Proxy, tmp_path
         assert list_holds(connection, "acme") == []
         assert [one.released_us for one in list_holds(connection, "acme", released=True)] == [2]
     assert erased(proxy, "subject", "ann@example.org").events == 2
-    proxy.services.checkpoints.cut()
-    assert audited(proxy, *copy(proxy, tmp_path / "copy")).ok
+    assert verified(proxy).ok
 
 
 async def test_who_is_not_there_is_not_found_and_what_is_erased_is_refused(proxy: Proxy) -> None:
@@ -147,9 +144,9 @@ async def test_who_is_not_there_is_not_found_and_what_is_erased_is_refused(proxy
 async def test_the_database_refuses_everybody_else(proxy: Proxy) -> None:
     event_id = await two_people(proxy)
     for values in ({"body": b""}, {"subject": ""}, {"kind": "access"}):
-        with pytest.raises(IntegrityError, match="append-only"), proxy.services.database.write() as connection:
+        with pytest.raises(DBAPIError, match=r"append-only|permission denied"), proxy.services.database.write() as connection:
             connection.execute(update(event).where(event.c.event_id == event_id).values(values))
     erased(proxy, "session", "ann-1")
     for values in ({"body": b"{}"}, {"subject": "somebody"}, {"kind": "access"}):
-        with pytest.raises(IntegrityError, match="append-only"), proxy.services.database.write() as connection:
+        with pytest.raises(DBAPIError, match=r"append-only|permission denied"), proxy.services.database.write() as connection:
             connection.execute(update(event).where(event.c.event_id == event_id).values(values))

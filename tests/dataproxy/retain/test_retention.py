@@ -1,7 +1,5 @@
 """Retention: what has outlived its class goes, what is on hold or has no class stays, and the narrower word holds."""
 
-from pathlib import Path
-
 import pytest
 from sqlalchemy import select
 
@@ -11,7 +9,7 @@ from dataproxy.retain.holds import add_hold
 from dataproxy.retain.retention import expire, list_retention, set_retention
 from dataproxy.store.schema import event
 from tests.dataproxy.exchanges import exchange, user, write
-from tests.dataproxy.ledger.lived_in import audited, copy
+from tests.dataproxy.ledger.lived_in import verified
 from tests.dataproxy.proxy import Proxy
 
 DAY_US = 86_400_000_000
@@ -42,7 +40,7 @@ def left(proxy: Proxy) -> set[str]:
     return {row.session_id for row in rows if row.body}
 
 
-async def test_what_has_outlived_its_class_goes_and_the_log_verifies(proxy: Proxy, tmp_path: Path) -> None:
+async def test_what_has_outlived_its_class_goes_and_the_log_verifies(proxy: Proxy) -> None:
     await speak(proxy, 1, 5, 9)
     await speak(proxy, 1, agent="billing")
     await speak(proxy, 1, tenant="other")
@@ -53,8 +51,7 @@ async def test_what_has_outlived_its_class_goes_and_the_log_verifies(proxy: Prox
     assert [(one.scope, one.target, one.events) for one in done] == [("retention", "class-3", 2)]
     assert left(proxy) == {"triage-9", "billing-1"}
     assert expire(proxy.services.database, 10 * DAY_US) == []
-    proxy.services.checkpoints.cut()
-    report = audited(proxy, *copy(proxy, tmp_path / "copy"))
+    report = verified(proxy)
     assert report.ok and report.erased == 2, report.problems
 
 

@@ -187,6 +187,17 @@ async def test_events_lie_in_the_partition_of_their_month_and_an_id_is_taken_onc
                 raw.execute(_copy_of_an_event(event_id, 10**9 + 1))
 
 
+async def test_the_servers_statistics_hold_nothing_of_texts_bodies_and_tokens(
+    proxy_on_postgres: Proxy, postgres_database: PostgresDatabase
+) -> None:
+    with postgres_database.server.superuser(postgres_database.name) as raw:
+        raw.execute("ANALYZE")
+        found = raw.execute("SELECT tablename, attname FROM pg_stats WHERE schemaname = 'public'").fetchall()
+    names = {name for table, name in found if table in ("content", "event", "event_default", "token_segment_default", "reward")}
+    assert {"tenant", "session_id", "digest"} <= names
+    assert names.isdisjoint(("data", "body", "prompt_ids", "output_ids", "logprobs", "label", "correction", "explanation"))
+
+
 async def test_words_without_end_and_nul_do_not_stop_the_drain(proxy_on_postgres: Proxy) -> None:
     journal = proxy_on_postgres.journal()
     await write(journal, exchange([user("nul \0 here")], model="m" * 4000), exchange([user("q")], model="a\0b", user="u\0"))
