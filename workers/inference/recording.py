@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from workers.inference.adapters import Adapters
 from workers.inference.dialects.refusals import as_refusal, check_biases
 from workers.inference.middleware import BAD_VALUE, SCOPE_KEY, Order
 from workers.inference.record import Recorder
+
+if TYPE_CHECKING:
+    from workers.inference.adapters import Adapters
 
 MAX_SAMPLES: Final = 128
 MAX_TOP_LOGPROBS: Final = 128
