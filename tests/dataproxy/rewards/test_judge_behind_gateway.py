@@ -23,7 +23,7 @@ from tests.dataproxy.rewards.setting import JUDGE, judged, looked, rules
 from tests.engine_fixture import MODEL_NAME, RunningEngine
 from tests.fakes.serving import serve
 
-pytestmark = [pytest.mark.engine, pytest.mark.soak]
+pytestmark = pytest.mark.engine
 
 JUDGES = "internal:judge"
 CLAIMS = {"x-headrace-agent": JUDGES, "x-headrace-internal": "1", "x-internal": "true", "user-agent": JUDGES}
