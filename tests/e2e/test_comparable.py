@@ -21,5 +21,9 @@ def test_where_a_text_was_cut_does_not_show() -> None:
 
 def test_another_end_or_another_text_shows() -> None:
     whole = comparable(STREAM, stream((" Novels", None), (" membr", "length")))
-    for other in (stream((" Novels", None), (" membr", "stop")), stream((" Novels", None), (" membr", None)), stream((" Nov", "length"))):
+    for other in (
+        stream((" Novels", None), (" membr", "stop")),
+        stream((" Novels", None), (" membr", None)),
+        stream((" Nov", "length")),
+    ):
         assert comparable(STREAM, other) != whole
