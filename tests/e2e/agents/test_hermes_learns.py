@@ -30,7 +30,7 @@ from tests.e2e.agents.test_hermes import PROGRAM, ROOT, environment
 from tests.e2e.test_swap import serving
 from workers.trainer.paths import TrainerPaths
 
-pytestmark = [pytest.mark.e2e, pytest.mark.engine, pytest.mark.soak]
+pytestmark = [pytest.mark.e2e, pytest.mark.engine]
 
 AGENT = "hermes-learns"
 KNOWN_TICKETS = 3
@@ -205,5 +205,6 @@ def test_hermes_works_while_what_it_did_is_learned_from(desk: Desk, hermes_pytho
     check(desk, work(desk, hermes_python, tmp_path, num_sessions=3, at_once=3))
 
 
+@pytest.mark.soak
 def test_a_long_shift_is_learned_from_as_well(desk: Desk, hermes_python: str, learning: Path, tmp_path: Path) -> None:
     check(desk, work(desk, hermes_python, tmp_path, num_sessions=36, at_once=4))
