@@ -15,8 +15,8 @@ class RequestHalf(msgspec.Struct, frozen=True, tag="request"):
 
     ``session_source`` says where ``session_id`` came from (header, url, body, inferred); ``headers`` holds only those of interest;
     ``affinity`` is the routing key, never the session's name. ``surrogates`` are what the gateway put into ``body`` for personal
-    values; the answer to it is kept as the engine gave it, too. ``group`` names the task that several sessions attempt, ``group_size``
-    how many will (0: not said).
+    values; the answer to it is kept as the engine gave it, too. ``group`` names the task that several sessions attempt,
+    ``group_size`` how many will (0: not said).
     """
 
     event_id: str

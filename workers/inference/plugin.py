@@ -20,6 +20,7 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 _TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 _UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
+_TORCH_ATTENTION: Final = "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBackend"
 STATE_ROUTE: Final = "/headrace/engine"
 ADAPTER_ROUTE: Final = "/headrace/adapter"
 
@@ -78,6 +79,8 @@ def _register_http() -> None:
 
 
 def _register_scheduler() -> None:
+    from workers.inference import cpu_profile
+    from workers.inference.cpu_profile.batched_decode import BatchedDecode
     from workers.inference.cpu_profile.unpinned import unpin
     from workers.inference.launch import UNPINNED
     from workers.inference.weight_guard import WeightGuard
@@ -85,6 +88,10 @@ def _register_scheduler() -> None:
     if UNPINNED in os.environ:
         unpin()
     guard = WeightGuard()
+    if cpu_profile.applies():
+        decode = BatchedDecode()
+        _around([(f"{_TORCH_ATTENTION}.init_forward_metadata", decode.around_metadata)])
+        _around([(f"{_TORCH_ATTENTION}._run_sdpa_forward_decode", decode.around_decode)])
     _around(
         [
             (f"{_UPDATER}.begin_weight_update", guard.around_begin),
