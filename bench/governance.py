@@ -20,7 +20,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -162,8 +162,9 @@ def measure_drain(rounds: int, talks: int) -> dict[str, dict[str, Any]]:
 @contextmanager
 def without_ledger() -> Iterator[None]:
     """Events are stored, and nothing is proven of them: no leaf, no salt, no head."""
-    nothing = dict.fromkeys(("lock_logs", "event_content", "append"), _nothing)
-    with patch.multiple("dataproxy.store.events", **nothing):
+    with ExitStack() as patches:
+        for name in ("lock_logs", "event_content", "append"):
+            patches.enter_context(patch(f"dataproxy.store.events.{name}", _nothing))
         yield
 
 
