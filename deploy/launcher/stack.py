@@ -170,7 +170,8 @@ def _trainer(options: UpOptions, endpoints: Endpoints, model_dir: Path) -> Child
 
 
 def rollback_environment(paths: Paths, stack: Mapping[str, object]) -> dict[str, str]:
-    """What the publisher needs to put a version back into the running ``stack`` (the contents of the stack file)."""
+    """What a publisher or a trainer beside the running ``stack`` (the contents of the stack file) is told: as its own one was."""
     where = {"DATA_DIR": str(paths.data_dir), "CONFIG_DIR": str(paths.config_dir)}
     engines = {"ENGINE_URLS": json.dumps(stack["engines"]), "GATEWAY_URL": str(stack["gateway"])}
-    return _environment("TRAINER", {**where, **engines, "MODEL_PATH": str(stack["model_dir"])})
+    model = {"MODEL_PATH": str(stack["model_dir"]), "PUBLISH_DTYPE": str(stack["dtype"])}
+    return _environment("TRAINER", {**where, **engines, **model})

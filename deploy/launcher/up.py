@@ -119,6 +119,7 @@ class _Up:
             "engines": self._endpoints.engines,
             "model": self._options.model_name,
             "model_dir": str(self._base_dir),
+            "dtype": self._options.dtype,
             "processes": list(self._children),
         }
         temporary = self._paths.stack_file.with_suffix(".tmp")

@@ -5,7 +5,16 @@ from pathlib import Path
 import pytest
 
 from deploy.launcher.options import UpOptions
-from deploy.launcher.stack import DATAPROXY, Endpoints, Served, child_specs, starts_after, stop_order
+from deploy.launcher.stack import (
+    DATAPROXY,
+    TRAINER,
+    Endpoints,
+    Served,
+    child_specs,
+    rollback_environment,
+    starts_after,
+    stop_order,
+)
 from deploy.paths import Paths
 
 URL, OWNER_URL = "postgresql+psycopg://headrace@/headrace", "postgresql+psycopg://headrace_owner@/headrace"
@@ -41,3 +50,11 @@ def test_two_workers_are_two_engines_that_gateway_trainer_and_keeper_know(tmp_pa
     for name in ("trainer", "keeper"):
         assert specs[name].environment["HEADRACE_TRAINER_GATEWAY_URL"] == "http://127.0.0.1:1"
     assert asked.needed_bytes > UpOptions(asked.paths).needed_bytes
+
+
+def test_a_trainer_beside_a_stack_is_told_what_its_own_would_be(tmp_path: Path) -> None:
+    asked = UpOptions(Paths(tmp_path / "data", tmp_path / "config"), dtype="float32")
+    endpoints = Endpoints("http://127.0.0.1:1", "http://127.0.0.1:2")
+    (own,) = (spec.environment for spec in child_specs(asked, endpoints, serving, tmp_path) if spec.name == TRAINER)
+    facts = {"gateway": endpoints.gateway, "engines": endpoints.engines, "model_dir": str(tmp_path), "dtype": asked.dtype}
+    assert rollback_environment(asked.paths, facts) == own
