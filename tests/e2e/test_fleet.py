@@ -192,7 +192,11 @@ def kill_a_rollback(stack: RunningStack, faults: Path, point: str) -> float:
         return time.monotonic() - died
 
 
-def test_a_rollback_that_is_killed_before_it_goes_on_is_undone_by_the_keeper(stack: RunningStack, faults: Path) -> None:
+def test_a_rollback_that_is_killed_before_it_goes_on_is_undone_by_the_keeper(
+    stack: RunningStack, key: str, faults: Path, tmp_path: Path
+) -> None:
+    with load(stack, key, tmp_path / "received.jsonl"):
+        oracle.until(lambda: serving(stack) >= 1, "a version to go back from", stack)
     kill_a_rollback(stack, faults, "swap.after_end")
     check_engines(stack)
 
