@@ -1,7 +1,6 @@
 """The console as people use it: a real browser, real clicks and keys, and what axe-core finds."""
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,23 +11,13 @@ from sqlalchemy import func, select
 
 from dataproxy.store.schema import access_log, erasure, legal_hold, log_leaf, review_mark, saved_view
 from tests.console.browse import PURPOSE
-from tests.console.chrome import chromium, find_chromium, relayed, sign_in, wait
+from tests.console.chrome import sign_in, wait
 from tests.console.conftest import Stage
 from tests.console.screenshots import pages
 
 pytestmark = pytest.mark.slow
 _SERIOUS = ("serious", "critical")
 _ALL_RULES, _CONTRAST = "reporter: 'v1'", "runOnly: ['color-contrast']"
-
-
-@pytest.fixture(scope="module")
-def console(stage: Stage) -> Iterator[tuple[WebDriver, str, Stage]]:
-    """A browser that an admin has signed in with, the console's address, and the stage."""
-    if find_chromium() is None:
-        pytest.skip("NOT TESTED: there is no Chromium on this machine; on Debian: apt-get install -y chromium chromium-driver")
-    with relayed(stage.socket) as address, chromium() as driver:
-        sign_in(driver, address, stage.proxy.key("admin"))
-        yield driver, address, stage
 
 
 def press(driver: WebDriver, *keys: str) -> None:
