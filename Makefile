@@ -41,8 +41,10 @@ unit: install ## tests without an engine, the quick ones
 
 test: lint agents ## lint and every test but the soak
 	@deploy/postgres.sh
-	@$(TESTS) $(SIDE_BY_SIDE) -m "not engine and not e2e and not soak" --durations=15 $(PYTEST)
-	@$(TESTS) -m "(engine or e2e) and not soak" --durations=15 $(PYTEST)
+	@status=0; \
+	$(TESTS) $(SIDE_BY_SIDE) -m "not engine and not e2e and not soak" --durations=15 $(PYTEST) || status=$$?; \
+	$(TESTS) -m "(engine or e2e) and not soak" --durations=15 $(PYTEST) || status=$$?; \
+	exit $$status
 
 soak: install ## the long tests: repeated kill -9 under load
 	@$(TESTS) -m soak --durations=15 $(PYTEST)

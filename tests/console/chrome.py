@@ -71,8 +71,9 @@ def wait(driver: WebDriver) -> WebDriverWait[WebDriver]:
 
 
 def sign_in(driver: WebDriver, address: str, key: str) -> None:
-    """By keys alone: the key's field has the focus."""
+    """By keys alone: the key's field has the focus, a moment after the page has come."""
     driver.get(f"{address}/sign-in")
+    wait(driver).until(lambda d: d.switch_to.active_element.get_attribute("name") == "key")
     driver.switch_to.active_element.send_keys(key)
     driver.find_element(By.NAME, "purpose").send_keys(PURPOSE + "\n")
     wait(driver).until(lambda d: "/sign-in" not in d.current_url)

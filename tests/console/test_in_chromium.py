@@ -11,24 +11,13 @@ from sqlalchemy import func, select
 
 from dataproxy.store.schema import access_log, erasure, legal_hold, log_leaf, review_mark, saved_view
 from tests.console.browse import PURPOSE
-from tests.console.chrome import sign_in, wait
+from tests.console.chrome import at, press, sign_in, wait
 from tests.console.conftest import Stage
 from tests.console.screenshots import pages
 
 pytestmark = pytest.mark.slow
 _SERIOUS = ("serious", "critical")
 _ALL_RULES, _CONTRAST = "reporter: 'v1'", "runOnly: ['color-contrast']"
-
-
-def press(driver: WebDriver, *keys: str) -> None:
-    for key in keys:
-        driver.switch_to.active_element.send_keys(key)
-
-
-def at(driver: WebDriver, path: str) -> None:
-    wait(driver).until(
-        lambda d: f"/console{path}" in d.current_url and d.execute_script("return document.readyState") == "complete"
-    )
 
 
 def leaves_of(stage: Stage, kind: str) -> int:
