@@ -20,7 +20,8 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 _TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 _UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
-_TORCH_ATTENTION: Final = "sglang.srt.layers.attention.torch_native_backend.TorchNativeAttnBackend"
+_LAYERS: Final = "sglang.srt.layers"
+_TORCH_ATTENTION: Final = f"{_LAYERS}.attention.torch_native_backend.TorchNativeAttnBackend"
 STATE_ROUTE: Final = "/headrace/engine"
 ADAPTER_ROUTE: Final = "/headrace/adapter"
 
@@ -80,6 +81,7 @@ def _register_http() -> None:
 
 def _register_scheduler() -> None:
     from workers.inference import cpu_profile
+    from workers.inference.cpu_profile import skinny_products
     from workers.inference.cpu_profile.batched_decode import BatchedDecode
     from workers.inference.cpu_profile.unpinned import unpin
     from workers.inference.launch import UNPINNED
@@ -90,8 +92,15 @@ def _register_scheduler() -> None:
     guard = WeightGuard()
     if cpu_profile.applies():
         decode = BatchedDecode()
-        _around([(f"{_TORCH_ATTENTION}.init_forward_metadata", decode.around_metadata)])
-        _around([(f"{_TORCH_ATTENTION}._run_sdpa_forward_decode", decode.around_decode)])
+        _around(
+            [
+                (f"{_TORCH_ATTENTION}.init_forward_metadata", decode.around_metadata),
+                (f"{_TORCH_ATTENTION}._run_sdpa_forward_decode", decode.around_decode),
+                (f"{_LAYERS}.quantization.unquant.UnquantizedLinearMethod.apply", skinny_products.around_linear),
+                (f"{_LAYERS}.logits_processor.LogitsProcessor._compute_lm_head", skinny_products.around_head),
+                (f"{_LAYERS}.sampler.sampling_from_probs_torch", skinny_products.around_draw),
+            ]
+        )
     _around(
         [
             (f"{_UPDATER}.begin_weight_update", guard.around_begin),
