@@ -13,7 +13,10 @@ def demo(
     arms: Annotated[
         str, typer.Option(help="Which to run, in order; control gives each answer another one's reward.")
     ] = "online,control",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm.")] = 12,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm, at most.")] = 12,
+    enough: Annotated[
+        float, typer.Option(min=0, max=1, help="Stop learning once more than this share of the last 64 answers is right; 1: never.")
+    ] = 0.9,
     exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 120,
     model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = "smollm2",
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
@@ -22,8 +25,8 @@ def demo(
 ) -> None:
     """Start Headrace, let an agent work, learn from its rewards, and show that it got better.
 
-    Two arms, one after another: online, and a control whose rewards are shuffled and which must not improve. Each is a
-    fresh Headrace with real SGLang, a trainer, and weights swapped while the agent keeps talking.
+    Two arms, one after another: online, and a control whose rewards are shuffled, which takes as many steps and must not
+    improve. Each is a fresh Headrace with real SGLang, a trainer, and weights swapped while the agent keeps talking.
 
     \b
     Examples:
@@ -41,7 +44,7 @@ def demo(
 
     place = directory or cache_dir() / "demo" / time.strftime("%Y%m%d-%H%M%S")
     place = place.expanduser().absolute()
-    plan = DemoPlan(seed, _arms(arms), place, num_steps=steps, num_held_out=exam, keep=keep, model=model)
+    plan = DemoPlan(seed, _arms(arms), place, num_steps=steps, num_held_out=exam, keep=keep, enough=enough, model=model)
     run(plan, Console(), json)
 
 

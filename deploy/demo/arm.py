@@ -28,6 +28,7 @@ from deploy.demo.progress import Show
 from deploy.demo.recipe import RECIPE
 from deploy.demo.task import Task, share
 from deploy.launcher.running import RunningStack
+from deploy.launcher.stack import TRAINER
 from deploy.paths import Paths
 
 _AGENT = "examples.triage.agent"
@@ -36,13 +37,16 @@ _NUM_RECENT = 64
 
 
 class ArmRun:
-    """One run of ``arm`` as ``plan`` says; ``known_before`` is an exam of the same weights, if one was held."""
+    """One run of ``arm`` as ``plan`` says; ``first``, an earlier arm's result, gives the exam of the same weights and the number of
+    steps.
+    """
 
-    def __init__(self, plan: DemoPlan, arm: Arm, show: Show, known_before: Exam | None) -> None:
+    def __init__(self, plan: DemoPlan, arm: Arm, show: Show, first: ArmResult | None) -> None:
         self._plan = plan
         self._arm = arm
         self._show = show
-        self._known_before = known_before
+        self._num_steps = plan.num_steps if first is None else max(1, len(first.swaps))
+        self._known_before = None if first is None else first.before
         self._directory = plan.directory / arm
         self._result = ArmResult(arm)
         self._task = Task()
@@ -70,7 +74,7 @@ class ArmRun:
     @contextmanager
     def _started(self) -> Iterator[RunningStack]:
         paths = Paths(self._directory / "data", self._directory / "config")
-        steps, seed = str(self._plan.num_steps), str(self._plan.seed)  # then the trainer ends, and the exam's weights stay
+        steps, seed = str(self._num_steps), str(self._plan.seed)  # then the trainer ends, and the exam's weights stay
         environment = {
             **RECIPE,
             "HEADRACE_TRAINER_MAX_STEPS": steps,
@@ -97,19 +101,22 @@ class ArmRun:
         return Exam(sum(answer.success for answer in answers), n)
 
     def _learn(self, stack: RunningStack, key: str, desk: str) -> list[Answer]:
-        """Traffic, rewards seconds later, training and swaps, until the last step's version serves."""
-        plan, answers, num_swaps = self._plan, list[Answer](), 0
+        """Traffic, rewards seconds later, training and swaps, until the last step's version serves, or enough was learned."""
+        plan, answers, num_swaps, enough = self._plan, list[Answer](), 0, False
         agent = self._agent(stack, key, "train", "--split", "train", "--num", "0")
-        with self._show.phase(f"{self._arm}: learn", plan.num_steps) as phase, stack.client() as client:
+        with self._show.phase(f"{self._arm}: learn", self._num_steps) as phase, stack.client() as client:
             with agent, self._user(stack, desk, agent) as user:
                 patience = Patience("learning", plan.patience_s, stack, agent, user)
-                while num_swaps < plan.num_steps:
+                while num_swaps < self._num_steps and not enough:
                     answers += self._task.answers(agent.lines.new())
                     before, num_swaps = num_swaps, measure.num_swaps(client)
                     recent = answers[-_NUM_RECENT:]
                     found = f"{len(answers)} answers, success of the last {len(recent)}: {share(recent):.2f}"
                     phase.at(num_swaps, f"version {num_swaps}, {found}")
+                    enough = len(recent) == _NUM_RECENT and share(recent) > plan.enough
                     patience.wait(num_swaps > before)
+                if enough:
+                    stack.finish(TRAINER)  # the step that it is at is taken to its end, under traffic
             return answers + self._task.answers(agent.lines.new())
 
     def _agent(self, stack: RunningStack, key: str, name: str, *arguments: str) -> Actor:

@@ -18,7 +18,8 @@ NO_TRAINING_REASON: Final = "headrace demo: recorded, not trained on"
 
 @dataclass(slots=True, frozen=True)
 class DemoPlan:
-    """``num_steps`` training steps per arm; ``num_held_out`` answers per exam.
+    """``num_steps`` training steps per arm at most, fewer once more than ``enough`` of the last answers succeeded; ``num_held_out``
+    answers per exam.
 
     The agent keeps ``concurrency`` tickets open; its user rewards an answer some seconds later, ``reward_delay_s`` at least and at
     most; a phase that brings nothing for ``patience_s`` seconds has failed.
@@ -30,6 +31,7 @@ class DemoPlan:
     num_steps: int
     num_held_out: int
     keep: bool
+    enough: float = 1.0
     model: str = "smollm2"
     concurrency: int = 32
     reward_delay_s: tuple[float, float] = (1.0, 3.0)

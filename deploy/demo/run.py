@@ -34,8 +34,7 @@ def run(plan: DemoPlan, console: Console, json_file: Path | None) -> None:
     with showing(console) as show:
         for arm in plan.arms:
             (plan.directory / arm).mkdir(parents=True)
-            known_before = results[0].before if results else None
-            results.append(ArmRun(plan, arm, show, known_before).run())
+            results.append(ArmRun(plan, arm, show, results[0] if results else None).run())
     picture = draw(results, plan.directory / "reward-curve.png")
     seconds = time.monotonic() - started
     print_table(console, results, [picture])

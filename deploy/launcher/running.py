@@ -5,6 +5,7 @@ It runs under a guard, so whatever becomes of the program, nothing of it is left
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from deploy.launcher.readiness import wait_key_works
 from deploy.paths import Paths
 
 START_TIMEOUT_S = 700.0
+FINISH_TIMEOUT_S = 300.0
 _GRACE_S = 90.0
 _POLL_S = 0.1
 
@@ -87,6 +89,20 @@ class RunningStack:
             return int((self.paths.run_dir / f"{name}.pid").read_text())
         except (FileNotFoundError, ValueError):
             return None
+
+    def finish(self, name: str, timeout_s: float = FINISH_TIMEOUT_S) -> None:
+        """Tell one program that may finish to end after what it is doing, and wait for that.
+
+        Raises:
+            StartFailed: it took longer.
+        """
+        deadline = time.monotonic() + timeout_s
+        if pid := self.pid(name):
+            os.kill(pid, signal.SIGTERM)
+        while self.pid(name) is not None:
+            if time.monotonic() > deadline:
+                raise StartFailed(f"{name} did not finish in {timeout_s:g} s:\n{self.last_words()}")
+            time.sleep(_POLL_S)
 
     def check(self) -> None:
         """Raise StartFailed if it ended by itself."""
