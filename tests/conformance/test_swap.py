@@ -1,7 +1,10 @@
 """Swaps under traffic: everything completes, tokens name the weights that sampled them, and a failed swap changes nothing."""
 
 import asyncio
+import resource
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,7 +12,16 @@ import torch
 
 from tests.conformance.answers import Answer
 from tests.conformance.conftest import Target
-from workers.inference.client import ChecksumMismatch, EngineRefused, SwapFailed, Way, expected_checksum, swap
+from workers.inference.client import (
+    ChecksumMismatch,
+    EngineRefused,
+    InferenceError,
+    SharedMemoryFailed,
+    SwapFailed,
+    Way,
+    expected_checksum,
+    swap,
+)
 from workers.inference.client.buckets import make_buckets
 from workers.inference.client.checksum import load_directory
 
@@ -107,6 +119,32 @@ async def test_a_swap_of_bad_tensors_leaves_the_old_weights_serving(target: Targ
     assert await target.client.weight_version() == target.version
     assert all(answer.choice().versions == [(target.version, 0, NUM_TOKENS)] for answer in answers)
     assert await target.client.ready()
+
+
+@contextmanager
+def no_file_above(size_bytes: int) -> Iterator[None]:
+    """This process can make no larger file, so none in shared memory."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    ("bucket_bytes", "kind"), [(64 << 20, SharedMemoryFailed), (1 << 16, SwapFailed)], ids=["before the pause", "in it"]
+)
+async def test_shared_memory_that_gives_out_leaves_the_old_weights_serving(
+    target: Target, other_model_dir: Path, bucket_bytes: int, kind: type[InferenceError]
+) -> None:
+    before, weights = await target.client.checksum(), load_directory(other_model_dir)
+    the_large_last = dict(sorted(weights.items(), key=lambda item: item[1].nbytes))
+    with no_file_above(1 << 20), pytest.raises(kind, match="shared memory"):
+        await swap(target.client, the_large_last, following(target.version), bucket_bytes=bucket_bytes)
+    state = await target.client.state()
+    assert (state.paused, state.update, state.weight_version) == (False, "none", target.version)
+    assert await target.client.checksum() == before
 
 
 async def test_a_swap_whose_checksum_is_wrong_leaves_the_old_weights_serving(target: Target, other_model_dir: Path) -> None:

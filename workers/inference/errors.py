@@ -6,6 +6,7 @@ InferenceError
 ├── EngineUnreachable    no answer from the engine: connect, time-out, cut
 ├── EngineRefused        the engine answered a control call with an error
 ├── BroadcastFailed      publisher and engine could not exchange tensors by a process group
+├── SharedMemoryFailed   the publisher could not lay tensors where the engine reads them
 └── SwapFailed           new weights are not serving; the old ones are (or the engine is gone)
     └── ChecksumMismatch what the engine holds is not the version
 """
@@ -39,6 +40,10 @@ class EngineRefused(InferenceError):
 
 class BroadcastFailed(InferenceError):
     """Publisher and engine could not make a process group, or one of them left it."""
+
+
+class SharedMemoryFailed(InferenceError):
+    """torch gave the publisher no shared memory: there is no room, or its manager did not answer within torch's one second."""
 
 
 class SwapFailed(InferenceError):

@@ -16,6 +16,7 @@ from workers.inference.errors import (
     EngineRefused,
     EngineUnreachable,
     InferenceError,
+    SharedMemoryFailed,
     SwapFailed,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "EngineState",
     "EngineUnreachable",
     "InferenceError",
+    "SharedMemoryFailed",
     "SwapFailed",
     "SwapReport",
     "Way",

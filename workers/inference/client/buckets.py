@@ -14,6 +14,8 @@ from multiprocessing.reduction import ForkingPickler
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Final
 
+from workers.inference.errors import SharedMemoryFailed
+
 if TYPE_CHECKING:
     import torch
 
@@ -29,7 +31,10 @@ class Bucket:
 
 
 def make_buckets(tensors: Mapping[str, torch.Tensor], bucket_bytes: int = BUCKET_BYTES) -> Iterator[Bucket]:
-    """Yield the tensors as `in_buckets` divides them, packed; one exists at a time if the caller lets go of the one before."""
+    """Yield the tensors as `in_buckets` divides them, packed; one exists at a time if the caller lets go of the one before.
+
+    Each may raise SharedMemoryFailed.
+    """
     return map(_pack, in_buckets(tensors, bucket_bytes))
 
 
@@ -61,8 +66,13 @@ def _pack(tensors: Mapping[str, torch.Tensor]) -> Bucket:
         )
         flattened.append(data)
         start = end
-    flat = torch.cat(flattened)
-    return Bucket(_pickle({"flattened_tensor": flat, "metadata": metadata}), flat)
+    try:
+        flat = torch.cat(flattened)
+        return Bucket(_pickle({"flattened_tensor": flat, "metadata": metadata}), flat)
+    except RuntimeError as error:  # what torch raises
+        raise SharedMemoryFailed(
+            f"{start} bytes did not get into shared memory: {error}; make room in /dev/shm, or try HEADRACE_TRAINER_SWAP=disk"
+        ) from error
 
 
 def _pickle(content: object) -> str:

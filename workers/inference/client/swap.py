@@ -69,7 +69,7 @@ async def swap(
 
     Raises:
         EngineUnreachable: before anything was changed.
-        BroadcastFailed: likewise.
+        BroadcastFailed, SharedMemoryFailed: likewise.
         SwapFailed: the engine serves what it served before (`restored`), or cannot be reached.
         ChecksumMismatch: likewise; the engine held something else than the version.
     """
