@@ -23,6 +23,8 @@ PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.5
 _FOR_NOW: Final = (401, 503)
 """A gateway that has just started may not know a new key yet."""
+_REASON_CHARACTERS: Final = 1000
+"""The gateway takes no longer reason; one may hold what torch or an engine said."""
 
 
 class Out(msgspec.Struct, frozen=True):
@@ -172,7 +174,8 @@ class GatewayFleet:
 
     def take_out(self, seat: Seat, out: Out) -> None:
         """As Fleet."""
-        self._ask("PUT", f"/v1/workers/{seat.id}/out", msgspec.to_builtins(out))
+        short = msgspec.structs.replace(out, reason=out.reason[:_REASON_CHARACTERS])
+        self._ask("PUT", f"/v1/workers/{seat.id}/out", msgspec.to_builtins(short))
 
     def take_back(self, seat: Seat) -> None:
         """As Fleet."""

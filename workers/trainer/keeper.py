@@ -129,7 +129,7 @@ class Keeper:
         except InferenceError as error:
             known.retry_at, known.retry_s = self.clock() + known.retry_s, min(2 * known.retry_s, _LAST_RETRY_S)
             logger.error("%s could not be brought to %s: %s", seat.url, version.version, error)
-            self.fleet.take_out(seat, Out(f"could not be brought to {version.version}: {error}"[:500]))
+            self.fleet.take_out(seat, Out(f"could not be brought to {version.version}: {error}"))
             return
         known.retry_at, known.retry_s = 0.0, _FIRST_RETRY_S
         known.instance, known.audited_at = state.instance, self.clock()

@@ -1,5 +1,7 @@
 """What must not serve gets no calls: workers taken out, workers whose lane serves another version; and who may say so."""
 
+import asyncio
+
 import pytest
 
 from gateway.fleet.register import id_of
@@ -9,6 +11,7 @@ from router.workers import Health
 from tests.fakes.dataproxy import key_row
 from tests.fakes.engine import FakeEngine
 from tests.gateway.sse import BODY, CHAT
+from workers.trainer.fleet import GatewayFleet, Out, Seat
 
 
 @pytest.fixture
@@ -71,6 +74,13 @@ async def test_a_worker_that_was_taken_out_serves_nothing_until_it_is_back(serve
     assert (await publisher.delete(path)).json()["out"] is None
     await poll(served)
     assert await answers_of(served) == {first_url(served), other.url}
+
+
+async def test_a_publisher_that_has_much_to_say_takes_a_worker_out_all_the_same(served, publisher, other):
+    fleet = GatewayFleet(served.url, "hr_publisher", patience_s=0.0)
+    await asyncio.to_thread(fleet.take_out, Seat(id_of(other.url), other.url), Out("did not take v000002: " + "frame " * 1000))
+    (seat,) = [seat for seat in (await asyncio.to_thread(fleet.view)).seats if seat.url == other.url]
+    assert seat.out is not None and seat.out.reason.startswith("did not take v000002: frame")
 
 
 async def test_a_worker_that_holds_what_its_lane_does_not_serve_gets_no_calls(served, publisher, other):
