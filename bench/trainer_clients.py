@@ -38,14 +38,24 @@ class Seen:
     kind: Kind
 
 
-def read(log: Path) -> list[Seen]:
-    """What the clients have written so far, in order."""
-    found = []
-    for line in log.read_text().splitlines(keepends=True):
-        if line.endswith("\n"):
+def follow(log: Path) -> Callable[[], list[Seen]]:
+    """Gives a function that says what the clients have written so far, in order. Each line is read once: reading disturbs them."""
+    seen: list[Seen] = []
+    end = 0
+
+    def look() -> list[Seen]:
+        nonlocal end
+        with log.open("rb") as file:
+            file.seek(end)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]  # the last line may be half written
+        end += len(whole)
+        for line in whole.decode().splitlines():
             stream, at, kind = line.split()
-            found.append(Seen(int(stream), float(at), kind))  # type: ignore[arg-type]  # written below
-    return found
+            seen.append(Seen(int(stream), float(at), kind))  # type: ignore[arg-type]  # written below
+        return seen
+
+    return look
 
 
 async def stream_forever(url: str, log: Path, streams: int) -> None:

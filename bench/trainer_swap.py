@@ -26,7 +26,7 @@ import torch
 
 from atdp import arrays
 from bench.engine import MODEL_NAME, engine, process
-from bench.trainer_clients import ENDED, Seen, read
+from bench.trainer_clients import ENDED, Seen, follow
 from workers.inference.client import AdapterVersion, EngineClient, SwapReport, Way, swap_adapter, swap_weights
 from workers.inference.client.checksum import load_directory
 from workers.inference.model import make_tiny
@@ -186,10 +186,10 @@ def _all_go_on(seen: Callable[[], list[Seen]], streams: int) -> None:
 
 @contextmanager
 def _clients(url: str, log: Path, streams: int) -> Iterator[Callable[[], list[Seen]]]:
-    """Gives a function that reads what the clients have seen so far."""
+    """Gives a function that says what the clients have seen so far."""
     log.touch()
     with process([sys.executable, "-m", "bench.trainer_clients", url, str(log), str(streams)], log.with_suffix(".err")):
-        yield lambda: read(log)
+        yield follow(log)
 
 
 def logprob_diff(url: str, policy: Policy, questions: int = 8) -> float:

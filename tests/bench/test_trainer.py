@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.trainer_batch import ANSWER, SYSTEM, USER, joined_token_ratio, make_rows
-from bench.trainer_clients import Seen, read
+from bench.trainer_clients import Seen, follow
 from bench.trainer_swap import Swapped, longest_gap, numbers
 
 
@@ -41,6 +41,11 @@ def test_a_swap_is_told_with_what_was_usual_before_it() -> None:
     assert found == {"n": 1, "gap_ms": 700, "usual_gap_ms": 300, "paused_ms": 150, "total_ms": 200, "gap_ms_max": 700}
 
 
-def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("0 1.5 piece\n1 1.6 broken\n0 1.")
-    assert read(tmp_path / "log") == [Seen(0, 1.5, "piece"), Seen(1, 1.6, "broken")]
+def test_a_line_that_is_being_written_is_read_once_it_is_whole(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("0 1.5 piece\n1 1.6 broken\n0 1.")
+    seen, first = follow(log), [Seen(0, 1.5, "piece"), Seen(1, 1.6, "broken")]
+    assert seen() == first
+    with log.open("a") as output:
+        output.write("7 length\n")
+    assert seen() == [*first, Seen(0, 1.7, "length")]
