@@ -21,6 +21,11 @@ def lines(path: Path, kind: str) -> list[dict[str, Any]]:
     return [entry for entry in map(json.loads, whole) if entry["kind"] == kind]
 
 
+def num_answers(path: Path) -> int:
+    """How many answers the client has, counted and not read: a long test asks again and again."""
+    return path.read_bytes().count(b'"kind": "answer"') if path.exists() else 0
+
+
 def rows(stack: RunningStack, query: str) -> list[tuple[Any, ...]]:
     """``query`` on the store, read-only, by SQLite alone."""
     database = stack.paths.data_dir / "store" / "headrace.db"
@@ -91,12 +96,19 @@ def check_training(stack: RunningStack) -> None:
     assert all(version.parent in names for version in versions if version.parent is not None)
 
 
-def until(condition: Callable[[], bool], what: str, stack: RunningStack, timeout_s: float = 180.0) -> None:
-    """Wait for ``condition``; fail with the stack's last words where it does not come."""
+def until(condition: Callable[[], bool], what: str, stack: RunningStack, timeout_s: float = 600.0) -> None:
+    """Wait for ``condition``; fail with the stack's last words where it does not come.
 
+    An engine that starts beside others on a busy machine takes minutes. Looks cost a quarter of one core at most: what is waited
+    for needs the rest.
+    """
     deadline = time.monotonic() + timeout_s
-    while not condition():
+    while True:
+        began = time.monotonic()
+        if condition():
+            return
         stack.check()
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"{what} did not happen in {timeout_s:g} s:\n{stack.last_words()}")
-        time.sleep(0.05)
+        time.sleep(min(max(0.05, 3 * (now - began)), 1.0))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import httpx
@@ -61,7 +61,7 @@ def received(stack: RunningStack, key: str, tmp_path: Path) -> Iterator[Path]:
     """What a client under load has got so far; not one of its calls may break."""
     path = tmp_path / "received.jsonl"
     with load(stack, key, path) as client:
-        oracle.until(lambda: path.exists() and len(oracle.lines(path, "answer")) > 20, "the first answers", stack)
+        oracle.until(lambda: oracle.num_answers(path) > 20, "the first answers", stack)
         yield path
         assert client.poll() is None
 
@@ -143,14 +143,29 @@ def test_a_canary_serves_its_sessions_and_is_promoted(stack: RunningStack, recei
 @contextmanager
 def nobody_trains(stack: RunningStack) -> Iterator[None]:
     """The trainer stands still, between two publications."""
-    pid = stack.pid("trainer")
-    assert pid is not None
-    with publish_lock(TrainerPaths(stack.paths.data_dir).publish_lock):
-        os.kill(pid, signal.SIGSTOP)
+    stopped: list[int] = []
+
+    def stop() -> bool:
+        if (pid := stack.pid("trainer")) is None:
+            return False  # its supervisor starts it again
+        try:
+            os.kill(pid, signal.SIGSTOP)
+        except ProcessLookupError:
+            return False
+        stopped.append(pid)
+        return True
+
+    with nobody_publishes(stack):
+        oracle.until(stop, "a trainer to stop", stack)
     try:
         yield
     finally:
-        os.kill(pid, signal.SIGCONT)
+        os.kill(stopped[0], signal.SIGCONT)
+
+
+def nobody_publishes(stack: RunningStack) -> AbstractContextManager[None]:
+    """Trainer and keeper leave the engines alone; the keeper would end the pause of a swap that holds no lock."""
+    return publish_lock(TrainerPaths(stack.paths.data_dir).publish_lock, timeout_s=600.0)
 
 
 def await_whole(stack: RunningStack) -> None:
@@ -230,7 +245,8 @@ def test_an_engine_that_lies_about_its_version_is_found_and_taken_out(stack: Run
         oracle.until(lambda: is_whole(stack), "both engines on the version on record", stack)
         serves = client.serving_version()
         wrong = {name: tensor + 0.1 for name, tensor in load_directory(Path(serves.directory)).items()}
-        swap_weights(second, wrong, serves.version)
+        with nobody_publishes(stack):
+            swap_weights(second, wrong, serves.version)
         oracle.until(lambda: "but its weights are others" in workers(stack)[second].refusal, "the lie's discovery", stack)
         assert f"{second} gets no calls: says that it holds {serves.version}" in headrace(stack, "status").replace("\n", " ")
         end_second(stack)

@@ -69,9 +69,9 @@ def test_no_answer_that_a_client_has_is_lost_or_stored_twice_by_kills_at_fault_p
                 points = [schedule[name][number] for name in schedule]
                 kill_at(points, faults, stack)
                 assert client.poll() is None
-            num_answers = len(oracle.lines(received, "answer"))
+            num_answers = oracle.num_answers(received)
             trained = versions(stack)
-            oracle.until(lambda: len(oracle.lines(received, "answer")) > num_answers + 50, "answers after the last kill", stack)
+            oracle.until(lambda: oracle.num_answers(received) > num_answers + 50, "answers after the last kill", stack)
             oracle.until(lambda: versions(stack) > trained, "a new version after the last kill", stack)
         settle(stack)
         answers, rewards = oracle.lines(received, "answer"), oracle.lines(received, "reward")

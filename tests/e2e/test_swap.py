@@ -90,13 +90,13 @@ def test_rollback_returns_to_the_earlier_version_under_traffic(tmp_path: Path) -
         key = stack.new_agent("acme", "bot", training=True, reason="rollback test")
         with load(stack, key, received) as client:
             oracle.until(lambda: serving(stack) >= 2, "two new versions", stack)
-            num_before = len(oracle.lines(received, "answer"))
+            num_before = oracle.num_answers(received)
             where = ["--data-dir", str(stack.paths.data_dir), "--config-dir", str(stack.paths.config_dir)]
             done = subprocess.run(
                 [sys.executable, "-m", "deploy.cli", "rollback", "v000001", *where], capture_output=True, text=True, check=False
             )
             assert done.returncode == 0, done.stdout + done.stderr
-            oracle.until(lambda: len(oracle.lines(received, "answer")) > num_before, "answers after the rollback", stack)
+            oracle.until(lambda: oracle.num_answers(received) > num_before, "answers after the rollback", stack)
             check_trainer_follows(stack)
             assert client.poll() is None
         assert f"v000001 serves (checksum {expected(stack, 'v000001')})" in done.stdout.replace("\n", " ")
