@@ -160,7 +160,7 @@ class Coordinator:
     ) -> SwapResult | None:
         """Write the version, make it serve, ack the lease; gives how it was swapped in, None where the step came to nothing.
 
-        Raises: SwapFailed; the record stays, and the next start undoes the step.
+        Raises: SwapFailed; the record stays, and the next start publishes again while the lease holds, else undoes the step.
         """
         manifest = VersionManifest(
             version=record.version,
