@@ -22,6 +22,7 @@ from tests.dataproxy.proxy import migrated_store
 from tests.dataproxy.test_process import answers, prepared
 from tests.fakes.engine import FakeEngine
 from tests.forker import Forked, forker
+from tests.postgres import PostgresDatabase
 from tests.workers.trainer.world import environment, served
 from workers.trainer.paths import TrainerPaths
 
@@ -29,17 +30,17 @@ _PATIENCE_S = 120.0
 
 
 class Site:
-    """One machine in ``directory``: the data proxy under ``store_environment``, a journal, a fake engine at ``engine_url``."""
+    """One machine in ``directory``: the data proxy on ``database`` (None: SQLite), a journal, a fake engine at ``engine_url``."""
 
-    def __init__(self, directory: Path, model: Path, engine_url: str, store_environment: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, model: Path, engine_url: str, database: PostgresDatabase | None) -> None:
         self.files = prepared(directory)
         self.paths = TrainerPaths(directory / "data")
         self.log, self.faults = directory / "trainer.log", directory / "faults"
         self.store_log = directory / "dataproxy.log"
         self.faults.mkdir()
         self.engine_url = engine_url
-        self._where = directory, model, engine_url
-        if not store_environment:
+        self._where, self._database = (directory, model, engine_url), database
+        if database is None:
             store = directory / "data" / "store" / "headrace.db"
             store.parent.mkdir(parents=True, mode=0o700)
             store.write_bytes(migrated_store())
@@ -49,17 +50,18 @@ class Site:
         own = {"DATA_DIR": str(directory / "data"), "CONFIG_DIR": str(directory / "config"), "SETTLE_S": "0"}
         own |= {"TOKENIZER_PATH": str(directory / "tokenizer.json"), "MASK_ID": "3"}
         ours = {f"HEADRACE_DATAPROXY_{name}": value for name, value in own.items()}
-        self._store_environment = os.environ | ours | {"HEADRACE_FAULTS": str(self.faults)} | dict(store_environment)
+        self._store_environment = os.environ | ours | {"HEADRACE_FAULTS": str(self.faults)}
+        if database is not None:
+            self._store_environment |= database.environment
         self._random = np.random.default_rng(0)
         self._processes: list[Forked] = []
-        self.store = self.start_store()
+        self.start_store()
         self.journal = Journal.open(directory / "data" / "journal", self.files.journal_public())
 
-    def start_store(self) -> Forked:
-        """A data proxy, once it answers."""
+    def start_store(self) -> None:
+        """Start a data proxy, ``store``; returns once it answers."""
         self.store = self._fork("dataproxy", self._store_environment, self.store_log)
         self.until(lambda: answers(self.paths.socket), "an answer of the data proxy")
-        return self.store
 
     def train(self, **settings: object) -> Forked:
         """A trainer, which goes on until it has taken ``max_steps``."""
@@ -108,7 +110,9 @@ class Site:
                 client.feedback(Feedback(name, float(self._random.integers(0, 2))))
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """``query`` on the store, past the product's own code."""
+        """``query`` on the store, past the product's own code and row-level security."""
+        if self._database is not None:
+            return self._database.rows(query)
         with closing(sqlite3.connect(f"file:{self.paths.data_dir / 'store' / 'headrace.db'}?mode=ro", uri=True)) as connection:
             return connection.execute(query).fetchall()
 
@@ -149,12 +153,12 @@ class Site:
 
 
 @contextmanager
-def running_site(directory: Path, model: Path, make: type[Site] = Site, **more: Any) -> Iterator[Site]:
+def running_site(directory: Path, model: Path, database: PostgresDatabase | None = None) -> Iterator[Site]:
     """A site whose data proxy answers."""
     with ExitStack() as stack:
         engine = FakeEngine()
         engine.model.weights.tensors = load_file(model / "model.safetensors")
-        site = make(directory, model, stack.enter_context(served(engine)), **({"store_environment": {}} | more))
+        site = Site(directory, model, stack.enter_context(served(engine)), database)
         stack.callback(site.close)
         site.consent()
         yield site

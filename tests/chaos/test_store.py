@@ -6,16 +6,14 @@ The trainer is the same process all the while: it says what it waits for, loses 
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dataproxy.client import Unavailable
-from dataproxy.store.database import Database
 from tests.chaos.outcome import assert_settled
 from tests.chaos.rows import LEASES
 from tests.chaos.site import Site, running_site
-from tests.postgres import HOW_TO_GET_IT, PostgresDatabase, find_binaries, temporary_postgres
+from tests.postgres import HOW_TO_GET_IT, PostgresServer, find_binaries, temporary_postgres
 from tests.workers.trainer.world import SIGKILLED
 
 pytestmark = pytest.mark.slow
@@ -55,34 +53,16 @@ def test_a_data_proxy_restarted_under_a_lease_keeps_it(site: Site, end: signal.S
     assert site.rows("SELECT count(*) FROM lease") == [(1,)]
 
 
-class OnPostgres(Site):
-    """A site whose store is in PostgreSQL."""
-
-    database: PostgresDatabase
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """As Site, past row-level security."""
-        with self.database.server.superuser(self.database.name) as connection:
-            return connection.execute(query.encode()).fetchall()
-
-
-@pytest.fixture
-def on_postgres(tmp_path: Path, micro: Path) -> Iterator[OnPostgres]:
-    """On a server of its own, which the test may stop."""
+def test_a_server_stopped_under_a_drain_a_lease_and_a_step_is_waited_for_by_everybody(tmp_path: Path, micro: Path) -> None:
     if find_binaries() is None:
         pytest.skip(f"NOT TESTED: {HOW_TO_GET_IT}")
-    with temporary_postgres() as server:
-        OnPostgres.database = database = server.new_database()
-        Database(database.urls).close()
-        environment = {"HEADRACE_DATAPROXY_DATABASE_URL": database.urls.app.get_secret_value()}
-        with running_site(tmp_path, micro, OnPostgres, store_environment=environment) as made:
-            assert isinstance(made, OnPostgres)
-            yield made
+    with temporary_postgres() as server, running_site(tmp_path, micro, server.new_database()) as site:
+        stop_under(site, server)
 
 
-def test_a_server_stopped_under_a_drain_a_lease_and_a_step_is_waited_for_by_everybody(on_postgres: OnPostgres) -> None:
-    site, server, names = on_postgres, on_postgres.database.server, []
-    names += site.earn(4)
+def stop_under(site: Site, server: PostgresServer) -> None:
+    """Three steps of a trainer, and in each the server stops after the lease."""
+    names = site.earn(4)
     trainer = site.train(max_steps=3)
     for step in (1, 2, 3):
         site.until(lambda step=step: site.passed("trainer.after_lease") >= step, f"lease {step}")
