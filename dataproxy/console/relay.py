@@ -36,7 +36,8 @@ def create_relay(data_proxy: Path, names: Collection[str], https: bool = False) 
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        transport = httpx.AsyncHTTPTransport(uds=str(data_proxy))
+        # A connection each: one that is kept may be let go by the data proxy at the moment in which it is used again.
+        transport = httpx.AsyncHTTPTransport(uds=str(data_proxy), limits=httpx.Limits(max_keepalive_connections=0))
         async with httpx.AsyncClient(transport=transport, base_url="http://data-proxy", timeout=600) as client:
             app.state.client = client
             yield

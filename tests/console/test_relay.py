@@ -1,5 +1,7 @@
 """The door for browsers: it passes the console on, to those who call it by its name, and nothing else."""
 
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,3 +54,25 @@ def test_without_a_data_proxy_it_says_so(tmp_path: Path) -> None:
     with TestClient(create_relay(tmp_path / "none.sock", {"testserver"})) as client:
         answer = client.get("/console/sign-in")
     assert answer.status_code == 503 and "headrace status" in answer.text
+
+
+class OneAnswer(socketserver.StreamRequestHandler):
+    """Lets a connection go when it is used a second time, as a server does whose patience with idle ones ended right then."""
+
+    def handle(self) -> None:
+        """Answer once."""
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        self.rfile.readline()
+
+
+def test_no_request_meets_a_connection_that_the_data_proxy_lets_go(tmp_path: Path) -> None:
+    path = tmp_path / "data-proxy.sock"
+    with socketserver.ThreadingUnixStreamServer(str(path), OneAnswer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            with TestClient(create_relay(path, {"testserver"})) as client:
+                assert [client.get("/console/sign-in").status_code for _ in range(3)] == [200] * 3
+        finally:
+            server.shutdown()
