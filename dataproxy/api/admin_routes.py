@@ -12,6 +12,7 @@ from dataproxy.digests import KeyedDigests
 from dataproxy.errors import NotAllowed, NotFound, Refused
 from dataproxy.lease.windows import Now, count_places
 from dataproxy.retain.targets import known_session
+from dataproxy.store.access import record_access
 from dataproxy.store.consents import ConsentBook, add_consent, is_internal, list_consents
 from dataproxy.store.dead_letters import count_dead
 from dataproxy.store.judgements import count_judgements
@@ -60,7 +61,7 @@ def get_keys(services: ServicesDep, caller: Caller) -> Response:
 
 @router.post("/keys")
 def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Issue a key; its text is in this answer only."""
+    """Issue a key, on record; its text is in this answer only."""
     require(caller)
     new = parse(body, NewKey)
     if not new.tenant or (new.role == "agent" and not new.agent):
@@ -71,6 +72,7 @@ def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
         raise NotAllowed(f"calls of {new.agent} would be the system's own, out of every count: an operator issues its key")
     with services.database.write() as connection:
         issued = issue_key(connection, new, services.now_us())
+        record_access(connection, caller, new.tenant, "key made", issued.key_id, services.now_us())
     with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     return json_answer(issued)
@@ -78,11 +80,12 @@ def post_key(services: ServicesDep, caller: Caller, body: Body) -> Response:
 
 @router.delete("/keys/{key_id}")
 def delete_key(services: ServicesDep, caller: Caller, key_id: str) -> Response:
-    """Revoke a key."""
+    """Revoke a key, on record."""
     require(caller)
     with services.database.write() as connection:
-        _require_own(connection, caller, key_id)
+        owner = _own(connection, caller, key_id)
         revoke_key(connection, key_id, services.now_us())
+        record_access(connection, caller, owner, "key revoked", key_id, services.now_us())
     with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     return json_answer({"key_id": key_id, "revoked": True})
@@ -90,22 +93,25 @@ def delete_key(services: ServicesDep, caller: Caller, key_id: str) -> Response:
 
 @router.put("/keys/{key_id}/limits")
 def put_limits(services: ServicesDep, caller: Caller, key_id: str, body: Body) -> Response:
-    """Replace what a key may use; gateways hold it to that within a poll."""
+    """Replace what a key may use, on record; gateways hold it to that within a poll."""
     require(caller)
     limits = parse(body, KeyLimits)
     with services.database.write() as connection:
-        _require_own(connection, caller, key_id)
+        owner = _own(connection, caller, key_id)
         set_limits(connection, key_id, limits)
+        record_access(connection, caller, owner, "key limited", key_id, services.now_us())
     with services.database.read(EVERYBODY) as connection:
         services.keys.load(connection)
     with services.database.read() as connection:
         return json_answer(next(key for key in list_keys(connection) if key.key_id == key_id))
 
 
-def _require_own(connection: Connection, caller: KeyInfo, key_id: str) -> None:
-    """Raise NotFound unless there is a key ``key_id`` that the caller may change."""
-    if not any(key.key_id == key_id and scope(caller) in (None, key.tenant) for key in list_keys(connection)):
-        raise NotFound(f"no key {key_id}; `headrace keys list` lists them")
+def _own(connection: Connection, caller: KeyInfo, key_id: str) -> str:
+    """The tenant of the key ``key_id``; raise NotFound unless there is one that the caller may change."""
+    for key in list_keys(connection):
+        if key.key_id == key_id and scope(caller) in (None, key.tenant):
+            return key.tenant
+    raise NotFound(f"no key {key_id}; `headrace keys list` lists them")
 
 
 @router.post("/consent")

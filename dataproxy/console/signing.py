@@ -56,10 +56,11 @@ def post_sign_in(request: Request, services: ServicesDep, fields: Fields) -> Res
 
 
 @router.post("/sign-out")
-def post_sign_out(request: Request, seat: Seat, _: Form) -> Response:
-    """Close the sitting."""
+def post_sign_out(request: Request, services: ServicesDep, seat: Seat, _: Form) -> Response:
+    """Close the sitting; that stands on the record, as its beginning does."""
     name = cookie_name(request)
     sittings_of(request).end(request.cookies[name])
+    put_on_record(services, seat.caller, [seat.caller.tenant], "console", "sign-out", seat.purpose)
     answer = RedirectResponse("/console/sign-in", 303)
     answer.delete_cookie(name, path="/console")
     return answer
