@@ -1,9 +1,12 @@
 """The queue of redactions to look at, and what a reviewer says of one: a missed value becomes a rule, a false one may stay."""
 
+from collections.abc import Callable
+
 import msgspec
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import select
 
+from atdp.events import Event
 from atdp.ids import new_event_id
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
@@ -15,12 +18,13 @@ from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.rows import append_rows
 from dataproxy.redact import InvalidPolicy
 from dataproxy.redact.policy import RedactionPolicy, TenantRule
+from dataproxy.redact.rules.tenant import Matcher
 from dataproxy.redact.shape import pattern_of
 from dataproxy.services import Services
 from dataproxy.store.redaction import add_policy, current_policy
 from dataproxy.store.review_queue import samples, uncertain
 from dataproxy.store.schema import event, review_mark
-from dataproxy.store.search import SearchQuery, search_events
+from dataproxy.store.search import SearchQuery, search_events, strings_in
 
 router = APIRouter(prefix="/v1/review")
 _MOST_ELSEWHERE = 50
@@ -69,7 +73,7 @@ def page_of_review(services: Services, caller: KeyInfo, why: str, after: str, li
 
 
 def mark_event(services: Services, caller: KeyInfo, event_id: str, mark: ReviewMark) -> ReviewMarked:
-    """Put ``mark`` on record, with the policy that comes of it; gives where else a missed value stands.
+    """Put ``mark`` on record, with the policy that comes of it; gives where else a missed value or pattern stands.
 
     Raises:
         NotFound: the caller has no such event. Refused: no rule can be made of it. NotAllowed: only an admin lets a value stay.
@@ -118,10 +122,15 @@ def _changed(services: Services, caller: KeyInfo, owner: str, policy: RedactionP
 
 
 def _elsewhere(services: Services, caller: KeyInfo, owner: str, event_id: str, mark: ReviewMark) -> tuple[list[str], bool]:
-    """Other events that say the missed value, and whether there may be more; the reading is on record."""
-    if not mark.value:
-        return [], False
-    put_on_record(services, caller, [owner], "search", mark.kind, "a value that redaction missed")
+    """Other events that say the missed value, or else fit the pattern, and whether there may be more; the reading is on record."""
+    says = None if mark.value else _fitting(mark.pattern)
+    put_on_record(services, caller, [owner], "search", mark.kind, f"a {'value' if mark.value else 'pattern'} that redaction missed")
     with services.database.read() as connection:
-        found, more = search_events(connection, SearchQuery(owner, mark.value), 0, _MOST_ELSEWHERE)
+        found, more = search_events(connection, SearchQuery(owner, mark.value), 0, _MOST_ELSEWHERE, says)
     return [one.event_id for one in found if one.event_id != event_id and one.kind != "access"], more is not None
+
+
+def _fitting(pattern: str) -> Callable[[Event], bool]:
+    """Whether anything that was said or done in an event fits ``pattern``; what describes the event is not looked at."""
+    matcher = Matcher("pattern", pattern)
+    return lambda item: any(matcher.within(text) for part in (item.o, item.a, item.y) for text in strings_in(part))

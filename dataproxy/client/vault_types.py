@@ -86,7 +86,7 @@ class ReviewMark(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class ReviewMarked(msgspec.Struct, frozen=True):
     """``policy`` is the number of the redaction policy that came of it, None if none did. ``elsewhere`` are other events that say a
-    missed value; ``more``: not all could be looked at.
+    missed value, or in which something fits a missed pattern; ``more``: not all could be looked at.
     """
 
     mark_id: str

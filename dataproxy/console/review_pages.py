@@ -1,6 +1,6 @@
 """Redactions that somebody should look at: uncertain ones and samples. A mark says what is right, missed or false.
 
-What follows from a mark (a rule from now on, an entry of the allow-list, where else the value stands) is the API's doing.
+What follows from a mark (a rule from now on, an entry of the allow-list, where else it stands) is the API's doing.
 """
 
 from typing import Annotated, Any
@@ -47,7 +47,7 @@ def get_one(request: Request, services: ServicesDep, seat: Seat, event_id: str, 
 
 @router.post("/review/{event_id}")
 def post_mark(request: Request, services: ServicesDep, seat: Seat, form: Form, event_id: str) -> Response:
-    """Mark it; the answer says which rule came of it and where else the same value stands."""
+    """Mark it; the answer says which rule came of it and where else the same stands."""
     require(seat.caller, "reviewer")
     given: dict[str, Any] = {
         name: form.get(name, "").strip() for name in ("kind", "value", "pattern", "path", "surrogate", "reason")
@@ -59,8 +59,7 @@ def post_mark(request: Request, services: ServicesDep, seat: Seat, form: Form, e
     except msgspec.ValidationError as error:
         raise Refused("a mark is right, missed or false") from error
     done = review_routes.mark_event(services, seat.caller, event_id, mark)
-    looked = mark.verdict == "missed" and mark.value != ""
-    return _one(request, services, seat, event_id, form.get("tenant", ""), done, looked)
+    return _one(request, services, seat, event_id, form.get("tenant", ""), done, looked=mark.verdict == "missed")
 
 
 def _one(request: Request, services: Services, seat: Seat, event_id: str, tenant: str, done: Any, looked: bool = False) -> Response:

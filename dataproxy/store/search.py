@@ -3,7 +3,7 @@
 A page looks at a bounded number of events and says where the next one goes on, so that no question holds the store for long.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,13 @@ class SearchQuery:
     until_us: int | None = None
 
 
-def search_events(connection: Connection, query: SearchQuery, after: int, limit: int) -> tuple[list[Event], int | None]:
-    """Up to ``limit`` events after position ``after``, and the position to go on from: None if there is nothing more to look at."""
+def search_events(
+    connection: Connection, query: SearchQuery, after: int, limit: int, says: Callable[[Event], bool] | None = None
+) -> tuple[list[Event], int | None]:
+    """Up to ``limit`` events after position ``after``, and the position to go on from: None if there is nothing more to look at.
+
+    ``says``, if given, decides in place of ``query.text`` which of the events that are looked at are meant.
+    """
     found: list[Event] = []
     scanned = 0
     first, last = _window(connection, query)
@@ -45,7 +50,7 @@ def search_events(connection: Connection, query: SearchQuery, after: int, limit:
         page = read_events(connection, statement.where(event.c.position > after).limit(_PAGE))
         for position, item in page:
             after, scanned = position, scanned + 1
-            if _says(item, query.text.casefold()):
+            if says(item) if says is not None else _says(item, query.text.casefold()):
                 found.append(item)
                 if len(found) == limit:
                     return found, after

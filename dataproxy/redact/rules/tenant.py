@@ -79,6 +79,10 @@ class Matcher:
         data = text.encode("utf-8", "surrogatepass")
         return any((start, end) == (0, len(data)) for start, end in self._matches(data))
 
+    def within(self, text: str) -> bool:
+        """Whether a line of ``text``, as it stands, has a match."""
+        return any(self._matches(line) for line in text.encode("utf-8", "replace").split(b"\n"))
+
     def _lines(self, data: bytes) -> Iterator[tuple[int, int]]:
         at = 0
         for line in data.split(b"\n"):

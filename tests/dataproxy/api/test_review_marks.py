@@ -96,6 +96,16 @@ async def test_a_missed_value_becomes_a_rule_of_its_shape_and_is_found_elsewhere
         assert report.ok, report.problems
 
 
+async def test_what_fits_a_missed_pattern_is_found_elsewhere_in_what_was_said(proxy: Proxy) -> None:
+    one, two, _, four = await calls(proxy, "badge EMP-12345", "mail\nEMP-67890 too", "EMP-none", "EMP-11111")
+    done = mark_event(proxy.services, REVIEWER, one, ReviewMark("missed", kind="EMPLOYEE_ID", pattern="EMP-[0-9]{5}"))
+    assert done.elsewhere == [two, four] and not done.more and done.policy == 1
+    named = [row.target for row in proxy.rows(select(access_log.c.target).where(access_log.c.what == "search"))]
+    assert named == ["EMPLOYEE_ID"]  # the looking is on record, and who it was about is not
+    described = ReviewMark("missed", kind="MODEL_NAME", pattern="tiny")
+    assert mark_event(proxy.services, REVIEWER, one, described).elsewhere == []
+
+
 async def test_only_an_admin_lets_a_value_stay_and_it_is_kept_as_a_digest(proxy: Proxy) -> None:
     (one,) = await calls(proxy, "write to help@acme.io")
     mark = ReviewMark("false", value="help@acme.io", surrogate="<EMAIL_1>")
