@@ -13,7 +13,7 @@ from dataproxy.client.trajectory_types import QuarantinePage, QuarantineRow, Tra
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import Refused
 from dataproxy.services import Services
-from dataproxy.store.schema import quarantine
+from dataproxy.store.schema import event, quarantine
 from dataproxy.store.trajectories import list_trajectories
 
 router = APIRouter(prefix="/v1")
@@ -60,7 +60,9 @@ def page_of_trajectories(
 def page_of_quarantine(services: Services, caller: KeyInfo, after: str, limit: int, purpose: str) -> QuarantinePage:
     """What ``caller`` asks for, once that is on record."""
     size = func.length(quarantine.c.sealed).label("size_bytes")
-    columns = (quarantine.c.tenant, quarantine.c.event_id, quarantine.c.reason, quarantine.c.created_us, size)
+    same = (event.c.tenant == quarantine.c.tenant, event.c.event_id == quarantine.c.event_id)
+    stored = select(event.c.event_id).where(*same).exists().label("stored")
+    columns = (quarantine.c.tenant, quarantine.c.event_id, quarantine.c.reason, quarantine.c.created_us, size, stored)
     query = select(*columns).order_by(quarantine.c.event_id.desc()).limit(limit)
     if after:
         query = query.where(quarantine.c.event_id < after)

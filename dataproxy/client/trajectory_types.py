@@ -67,13 +67,14 @@ class TrajectoryPage(msgspec.Struct, frozen=True):
 
 
 class QuarantineRow(msgspec.Struct, frozen=True):
-    """An exchange that could not be made an event: when, and why. What it said stays sealed."""
+    """An exchange that could not be made an event: when, and why, and whether it was stored since. What it said stays sealed."""
 
     tenant: str
     event_id: str
     reason: str
     created_us: int
     size_bytes: int
+    stored: bool
 
 
 class QuarantinePage(msgspec.Struct, frozen=True):
