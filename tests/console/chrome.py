@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
+from selenium.webdriver.support.select import Select
 from selenium.webdriver.support.wait import WebDriverWait
 
 from dataproxy.console.relay import create_relay, listen, server_on
@@ -66,8 +68,8 @@ def chromium(width: int = 1280, height: int = 900) -> Iterator[WebDriver]:
 
 
 def wait(driver: WebDriver) -> WebDriverWait[WebDriver]:
-    """Waits for a condition, for as long as a slow machine needs."""
-    return WebDriverWait(driver, PATIENCE_S)
+    """Waits for a condition, for as long as a slow machine needs; an element of the page before is none of the condition's."""
+    return WebDriverWait(driver, PATIENCE_S, ignored_exceptions=[StaleElementReferenceException])
 
 
 def sign_in(driver: WebDriver, address: str, key: str) -> None:
@@ -77,6 +79,61 @@ def sign_in(driver: WebDriver, address: str, key: str) -> None:
     driver.switch_to.active_element.send_keys(key)
     driver.find_element(By.NAME, "purpose").send_keys(PURPOSE + "\n")
     wait(driver).until(lambda d: "/sign-in" not in d.current_url)
+
+
+@contextmanager
+def seated(driver: WebDriver, address: str, key: str) -> Iterator[None]:
+    """Somebody else sits down at the same browser; afterwards whoever sat there before is back."""
+    before = driver.get_cookies()
+    driver.delete_all_cookies()
+    sign_in(driver, address, key)
+    try:
+        yield
+    finally:
+        driver.delete_all_cookies()
+        for cookie in before:
+            driver.add_cookie(cookie)
+
+
+@contextmanager
+def screen(driver: WebDriver, width: int, height: int) -> Iterator[None]:
+    """A screen of that many pixels; a narrow one is a phone's."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@contextmanager
+def turned(driver: WebDriver) -> Iterator[None]:
+    """Another page is there, whole, at the end of the block, though it may have the address of the one before."""
+    driver.execute_script("window.isBefore = true")
+    yield
+    wait(driver).until(lambda d: d.execute_script("return !window.isBefore && document.readyState === 'complete'"))
+
+
+def send(driver: WebDriver, action: str, button: str, **fields: str) -> None:
+    """Fill the first form on the page whose action has ``action`` in it and that has ``button``, and press that.
+
+    What the form is folded into is opened first. Returns once the page that comes of it is there.
+    """
+    where = f"//main//form[contains(@action, '{action}')][.//button[normalize-space()='{button}']]"
+    form = driver.find_element(By.XPATH, where)
+    for summary in form.find_elements(By.XPATH, "ancestor::details[not(@open)]/summary"):
+        summary.click()
+    pressed = form.find_element(By.XPATH, f".//button[normalize-space()='{button}']")
+    wait(driver).until(lambda _: pressed.is_displayed())
+    for name, value in fields.items():
+        field = form.find_element(By.NAME, name)
+        if field.tag_name == "select":
+            Select(field).select_by_visible_text(value)
+        else:
+            field.clear()
+            field.send_keys(value)
+    with turned(driver):
+        pressed.click()
 
 
 def press(driver: WebDriver, *keys: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from selenium.webdriver.remote.webdriver import WebDriver
 from sqlalchemy import func, select
 
-from dataproxy.store.schema import log_leaf
+from dataproxy.store.schema import access_log, log_leaf
 from tests.console.browse import Browser, browsing, served
 from tests.console.chrome import chromium, find_chromium, relayed, sign_in
 from tests.console.story import NOW_US, tell
@@ -29,6 +29,12 @@ class Stage:
     def leaves(self, kind: str) -> int:
         """How many of ``kind`` stand in the logs."""
         return int(self.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.kind == kind))[0][0])
+
+    def on_record(self, what: str) -> list[str]:
+        """What every act or read of the kind ``what`` was of, oldest first: those that have their leaf in the logs."""
+        same = (log_leaf.c.kind == "access_log") & (log_leaf.c.row_key == access_log.c.event_id)
+        query = select(access_log.c.target).join(log_leaf, same).where(access_log.c.what == what).order_by(access_log.c.event_id)
+        return [row.target for row in self.proxy.rows(query)]
 
 
 @pytest.fixture(scope="module")

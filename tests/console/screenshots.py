@@ -17,7 +17,7 @@ from dataproxy.store.rewards import given_by_rule
 from dataproxy.store.schema import reward, trajectory
 from dataproxy.store.versions import register_version
 from tests.console.browse import served
-from tests.console.chrome import chromium, relayed, sign_in, wait
+from tests.console.chrome import chromium, relayed, sign_in, turned, wait
 from tests.console.story import BATCH, NOW_US, tell
 from tests.dataproxy.proxy import Clock, Proxy
 
@@ -114,7 +114,8 @@ def _take(driver: WebDriver, address: str, key: str, names: dict[str, str], targ
             driver.find_element(By.CSS_SELECTOR, ".tokens-link").click()
             wait(driver).until(lambda d: d.find_elements(By.CSS_SELECTOR, ".strip li"))
         if name == "verify":
-            driver.find_element(By.CSS_SELECTOR, "main form button").click()
+            with turned(driver):
+                driver.find_element(By.CSS_SELECTOR, "main form button").click()
             wait(driver).until(lambda d: d.find_elements(By.ID, "verdict"))
         if name == "erasure":
             driver.find_element(By.NAME, "reason").send_keys("asked for by its owner\n")

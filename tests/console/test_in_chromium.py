@@ -7,21 +7,17 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webdriver import WebDriver
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from dataproxy.store.schema import access_log, erasure, legal_hold, log_leaf, review_mark, saved_view
+from dataproxy.store.schema import access_log, erasure, legal_hold, review_mark, saved_view
 from tests.console.browse import PURPOSE
-from tests.console.chrome import at, press, sign_in, wait
+from tests.console.chrome import at, press, screen, seated, turned, wait
 from tests.console.conftest import Stage
-from tests.console.screenshots import pages
+from tests.console.screenshots import DESK, PHONE, pages
 
 pytestmark = pytest.mark.slow
 _SERIOUS = ("serious", "critical")
 _ALL_RULES, _CONTRAST = "reporter: 'v1'", "runOnly: ['color-contrast']"
-
-
-def leaves_of(stage: Stage, kind: str) -> int:
-    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.kind == kind))[0][0])
 
 
 def axe() -> str:
@@ -77,7 +73,7 @@ def test_a_hold_and_an_audit_by_clicks(console: tuple[WebDriver, str, Stage]) ->
     driver.find_element(By.NAME, "reason").send_keys("a claim" + Keys.ENTER)
     at(driver, "/holds?done=held")
     assert stage.proxy.rows(select(legal_hold.c.target)) == [(stage.names["failed"],)]
-    assert leaves_of(stage, "legal_hold") == 1
+    assert stage.leaves("legal_hold") == 1
     press(driver, "g", "v")
     at(driver, "/verify")
     driver.find_element(By.XPATH, "//button[text()='Verify now']").click()
@@ -91,8 +87,9 @@ def test_filters_become_a_view_and_go_again_by_clicks(console: tuple[WebDriver, 
     driver.find_element(By.XPATH, "//summary[text()='Keep these filters as a view']").click()
     driver.find_element(By.NAME, "title").send_keys("crawls" + Keys.ENTER)
     at(driver, "/trajectories?agent=crawler&done=kept")
-    driver.find_element(By.LINK_TEXT, "Trajectories").click()
-    driver.find_element(By.LINK_TEXT, "crawls").click()
+    for link in ("Trajectories", "crawls"):
+        with turned(driver):
+            driver.find_element(By.LINK_TEXT, link).click()
     at(driver, "/trajectories?agent=crawler")
     assert stage.proxy.rows(select(saved_view.c.title)) == [("crawls",)]
     driver.find_element(By.XPATH, "//summary[text()='Take a saved view away']").click()
@@ -111,7 +108,7 @@ def test_a_redaction_is_judged_by_clicks(console: tuple[WebDriver, str, Stage]) 
     driver.find_element(By.XPATH, "//button[text()='Mark it as right']").click()
     wait(driver).until(lambda d: d.find_elements(By.ID, "marked"))
     assert stage.proxy.rows(select(review_mark.c.verdict, review_mark.c.policy)) == [("right", None)]
-    assert leaves_of(stage, "review_mark") == 1
+    assert stage.leaves("review_mark") == 1
 
 
 def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDriver, str, Stage]) -> None:
@@ -123,7 +120,7 @@ def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDr
     assert stage.proxy.count(erasure) == 0
     driver.find_element(By.NAME, "confirm").send_keys("1" + Keys.ENTER)
     wait(driver).until(lambda d: "What went" in d.find_element(By.TAG_NAME, "main").text)
-    assert stage.proxy.count(erasure) == 1 and leaves_of(stage, "erasure") == 1
+    assert stage.proxy.count(erasure) == 1 and stage.leaves("erasure") == 1
 
 
 def test_the_theme_is_switched_and_stays(console: tuple[WebDriver, str, Stage]) -> None:
@@ -136,32 +133,42 @@ def test_the_theme_is_switched_and_stays(console: tuple[WebDriver, str, Stage]) 
     assert driver.execute_script("return getComputedStyle(document.body).backgroundColor") != before
 
 
-def test_every_page_fits_a_phone(console: tuple[WebDriver, str, Stage]) -> None:
+def faults(driver: WebDriver, width: int) -> list[str]:
+    """What somebody stumbles over on the page at hand; ``width`` is the screen's, for a phone zooms out to what is too wide."""
+    found = [line["message"] for line in driver.get_log("browser") if line["level"] == "SEVERE"]
+    if (needed := driver.execute_script("return document.documentElement.scrollWidth")) > width:
+        found.append(f"is {needed} pixels wide")
+    if not driver.title.endswith(" · Headrace") or driver.title.startswith(" "):
+        found.append(f"is called {driver.title!r}")
+    if not driver.find_element(By.CSS_SELECTOR, "main h1").is_displayed():
+        found.append("shows no heading")
+    return found
+
+
+@pytest.mark.parametrize(("width", "height"), [DESK, PHONE])
+def test_every_page_fits_the_screen_and_nothing_in_it_fails(console: tuple[WebDriver, str, Stage], width: int, height: int) -> None:
+    """As an operator, who sees every page. That there is no page of a name is the one error that belongs to its page."""
     driver, address, stage = console
-    screen = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    wide: list[str] = []
-    narrow = ("trajectories", "trajectory", "proof", "erasure", "keys", "learning")
-    for path in (pages(stage.names)[name] for name in narrow):
-        driver.get(address + path)
-        if driver.execute_script("return document.documentElement.scrollWidth > window.innerWidth"):
-            wide.append(path)
-    driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    assert wide == []
+    found: list[tuple[str, str]] = []
+    with seated(driver, address, stage.proxy.key("admin", "", "")), screen(driver, width, height):
+        driver.get_log("browser")
+        for name, path in pages(stage.names).items():
+            driver.get(address + path)
+            found += [(name, what) for what in faults(driver, width) if name != "fault" or "404 (Not Found)" not in what]
+    assert found == []
 
 
 def test_axe_finds_no_serious_fault_on_any_page_in_either_theme(console: tuple[WebDriver, str, Stage]) -> None:
     """As an operator, who sees every page. The themes differ in colours alone: in the dark one their contrast is looked at."""
     driver, address, stage = console
     source, found = axe(), []
-    driver.delete_all_cookies()
-    sign_in(driver, address, stage.proxy.key("admin", "", ""))
-    for path in (path for name, path in pages(stage.names).items() if name not in ("hostile", "filtered")):
-        driver.get(address + path)
-        driver.execute_script(source)
-        for theme, rules in (("light", _ALL_RULES), ("dark", _CONTRAST)):
-            driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-            run = f"axe.run(document, {{resultTypes: ['violations'], {rules}}}).then(arguments[0])"
-            for rule in driver.execute_async_script(run)["violations"]:
-                found += [(path, theme, rule["id"], rule["nodes"][0]["html"][:200])] if rule["impact"] in _SERIOUS else []
+    with seated(driver, address, stage.proxy.key("admin", "", "")):
+        for path in (path for name, path in pages(stage.names).items() if name not in ("hostile", "filtered")):
+            driver.get(address + path)
+            driver.execute_script(source)
+            for theme, rules in (("light", _ALL_RULES), ("dark", _CONTRAST)):
+                driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+                run = f"axe.run(document, {{resultTypes: ['violations'], {rules}}}).then(arguments[0])"
+                for rule in driver.execute_async_script(run)["violations"]:
+                    found += [(path, theme, rule["id"], rule["nodes"][0]["html"][:200])] if rule["impact"] in _SERIOUS else []
     assert found == []

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from dataproxy.store.schema import access_log
 from tests.console.browse import PURPOSE
-from tests.console.chrome import chromium, find_chromium, relayed, sign_in, wait
+from tests.console.chrome import chromium, find_chromium, relayed, sign_in, turned, wait
 from tests.console.conftest import Stage
 
 pytestmark = pytest.mark.slow
@@ -25,11 +25,11 @@ class Newcomer:
         self.documents = (_ROOT / "README.md").read_text() + (_ROOT / "docs" / "console.md").read_text()
 
     def click(self, label: str, given: bool = False) -> None:
-        """A link or a button by what it says; ``given``: that is the name in the question itself."""
+        """A link or a button to another page by what it says; ``given``: that is the name in the question itself."""
         assert given or f"*{label}*" in self.documents, f"no document names {label}"
-        path = f"//a[normalize-space()='{label}'] | //button[normalize-space()='{label}'] | //summary[normalize-space()='{label}']"
-        self.driver.find_element(By.XPATH, path).click()
-        wait(self.driver).until(lambda d: d.execute_script("return document.readyState") == "complete")
+        path = f"//a[normalize-space()='{label}'] | //button[normalize-space()='{label}']"
+        with turned(self.driver):
+            self.driver.find_element(By.XPATH, path).click()
 
     def fill(self, label: str, text: str) -> None:
         """A field by its label."""
