@@ -154,7 +154,8 @@ async def _write(journal: Journal, terms: Terms, vocabulary: Vocabulary, count: 
             asked, got = exchange(said.messages, said.answer, encode_text=vocabulary.encode)
             journal.begin(msgspec.structs.replace(asked, surrogates=surrogates))
             await journal.finish(got)
-            personal |= {asked.event_id} if turn.personal else set()
+            if turn.personal:
+                personal.add(asked.event_id)
     return personal
 
 
@@ -168,7 +169,7 @@ def _replaced(detector: Detector, digests: KeyedDigests, session: str, turn: Tur
 
 def _counted(connection: Connection, personal: set[str], vault: bool) -> dict[str, Any]:
     same = [eligibility.c[name] == token_segment.c[name] for name in ("tenant", "event_id", "choice")]
-    columns = (*(token_segment.c[name] for name in ("event_id", "num_prompt", "num_output", "num_altered", "output_altered")),)
+    columns = [token_segment.c[name] for name in ("event_id", "num_prompt", "num_output", "num_altered", "output_altered")]
     query = select(*columns, eligibility.c.eligible, eligibility.c.reason).join(token_segment, and_(*same))
     rows = connection.execute(query).all()
     held = [row for row in rows if row.event_id in personal]
