@@ -13,6 +13,7 @@ from selenium.webdriver.remote.webdriver import WebDriver
 from sqlalchemy import select
 
 from atdp.versions import PolicyVersion, version_name
+from dataproxy.ledger.rows import append_rows
 from dataproxy.store.rewards import given_by_rule
 from dataproxy.store.schema import reward, trajectory
 from dataproxy.store.versions import register_version
@@ -96,6 +97,7 @@ def _learn_on(proxy: Proxy, like: str) -> None:
                 value = float(draw.random() < 0.05 + 0.9 * far)
                 given = given_by_rule("acme", ("trajectory", name, name), "solved", value, "test", at, "")
                 connection.execute(reward.insert().values(msgspec.structs.asdict(given)))
+                append_rows(connection, reward, [msgspec.structs.asdict(given)])
 
 
 def _screen(width: int, height: int) -> dict[str, object]:

@@ -218,7 +218,7 @@ def test_a_batch_is_rebuilt_with_the_rewards_of_its_time(stage: Stage) -> None:
     operator = stage.browser("admin", "")
     operator.get("/versions/v000004")
     text = operator.get(f"/batches/{BATCH}").text
-    assert "All 1 rewards are what the rewards of that time add up to" in text and "stale 2" in text and "clip_low" in text
+    assert "The one reward is what the rewards of that time add up to" in text and "stale 2" in text and "clip_low" in text
     assert "1.5" in stage.browser().get("/versions/v000004").text  # a tenant sees its own, with rewards then and now
     assert stage.browser().get(f"/batches/{BATCH}").status_code == stage.browser().get("/batches/no").status_code == 404
 
