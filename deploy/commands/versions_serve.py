@@ -63,7 +63,7 @@ def _publish(version: str, data_dir: DataDir, config_dir: ConfigDir, *more: str)
     """Run the publisher's own command.
 
     Raises:
-        DeployError: it refused, or the engines did; what served goes on serving.
+        DeployError: it refused, or the engines did, and what served goes on serving; or it was killed.
     """
     from deploy.launcher.stack import rollback_environment
 
@@ -76,7 +76,15 @@ def _publish(version: str, data_dir: DataDir, config_dir: ConfigDir, *more: str)
     command = [sys.executable, "-m", "workers.trainer.publish", "--version", version, *more]
     done = subprocess.run(command, env=rollback_environment(paths, stack), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise DeployError(f"Nothing was changed; what served goes on serving.\n{done.stderr.strip()[-2000:]}")
+        raise DeployError(why_not(done.returncode, done.stderr))
+
+
+def why_not(status: int, said: str) -> str:
+    """What the publisher's exit status means for what serves; ``said`` are its last words. Negative: a signal ended it."""
+    if status < 0:
+        found = f"The publisher was killed half-way (signal {-status}): the keeper brings every worker to what is on record."
+        return f"{found} `headrace status` says what serves; then try again."
+    return f"Nothing was changed; what served goes on serving.\n{said.strip()[-2000:]}"
 
 
 def _say(data_dir: DataDir, config_dir: ConfigDir) -> None:

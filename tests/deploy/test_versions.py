@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.commands.versions_serve import why_not
 from tests.workers.trainer.micro import make_micro
 from workers.trainer.version_directory import adopt_base
 from workers.trainer.version_keeping import pin_of
@@ -36,3 +37,9 @@ def test_a_version_is_pinned_let_go_and_exported(tmp_path: Path) -> None:
 def test_what_needs_a_running_headrace_says_so(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = headrace(tmp_path, *command)
     assert done.returncode == 1 and done.stderr.startswith("headrace: No Headrace runs on") and "headrace up" in done.stderr
+
+
+def test_only_a_publisher_that_ended_by_itself_is_said_to_have_changed_nothing() -> None:
+    refused, killed = why_not(1, "it is not on this disk\n"), why_not(-9, "")
+    assert refused == "Nothing was changed; what served goes on serving.\nit is not on this disk"
+    assert "Nothing was changed" not in killed and "signal 9" in killed and "headrace status" in killed
