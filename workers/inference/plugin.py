@@ -20,6 +20,7 @@ from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
 _TOKENIZER: Final = "sglang.srt.managers.tokenizer_manager.TokenizerManager"
 _UPDATER: Final = "sglang.srt.managers.scheduler_components.weight_updater.SchedulerWeightUpdaterManager"
+_ENGINE: Final = "sglang.srt.entrypoints.engine.Engine"
 _LAYERS: Final = "sglang.srt.layers"
 _TORCH_ATTENTION: Final = f"{_LAYERS}.attention.torch_native_backend.TorchNativeAttnBackend"
 STATE_ROUTE: Final = "/headrace/engine"
@@ -74,6 +75,7 @@ def _register_http() -> None:
         *responses.hooks(),
         *messages.hooks(),
         *continuity.hooks(),
+        *_launch_hooks(),
     ]
     _around(hooks)
     _extend_app(recording, watchdog, continuity, adapters, [target for target, _ in hooks])
@@ -110,6 +112,17 @@ def _register_scheduler() -> None:
             ("sglang.srt.managers.scheduler.Scheduler.continue_generation", guard.around_continue),
         ]
     )
+
+
+def _launch_hooks() -> Hooks:
+    from workers.inference import cpu_profile
+
+    if not cpu_profile.applies():
+        return ()
+    from workers.inference.cpu_profile.one_import import OneImport
+
+    launch = OneImport().around_launch
+    return [(f"{_ENGINE}.{name}", launch) for name in ("_launch_scheduler_processes", "_launch_detokenizer_subprocesses")]
 
 
 def _around(hooks: Hooks) -> None:

@@ -33,4 +33,5 @@ def environment(base: Mapping[str, str], num_threads: int) -> dict[str, str]:
         "SGLANG_USE_CPU_ENGINE": "1",
         "OMP_NUM_THREADS": str(num_threads),
         "OMP_WAIT_POLICY": "PASSIVE",
+        "OPENBLAS_NUM_THREADS": "1",  # numpy's; the engine is forked while it has one thread (`one_import`)
     }

@@ -9,6 +9,7 @@ environment.
 """
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -32,3 +33,6 @@ if any("multiprocessing.spawn" in argument for argument in sys.orig_argv):
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if "HEADRACE_ENGINE_PID" in os.environ and not _is_running(os.environ["HEADRACE_ENGINE_PID"]):
         os._exit(1)
+
+if os.environ.get("HEADRACE_ENGINE_PID") == str(os.getpid()):
+    gc.disable()  # until its modules are imported: `one_import`
