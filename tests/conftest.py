@@ -1,5 +1,6 @@
 """Fixtures that several packages of tests share."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -31,9 +32,31 @@ _LONG = (
 )
 _LONG_PATHS = tuple(_ROOT / path for path in _LONG)
 
+_LEFT_OUT = re.compile(r"\bnot (\w+)")
+_PYTESTMARK = re.compile(r"^pytestmark = (.*)", re.MULTILINE)
+_MARK = re.compile(r"pytest\.mark\.(\w+)")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What starts processes of its own, or draws many examples, is slow as a whole: the unit run leaves it out."""
     for item in items:
-        if any(item.path.is_relative_to(path) for path in _LONG_PATHS):
+        if _is_long(item.path):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file whose tests this run leaves out is not imported either: most of these files want torch."""
+    left_out = set(_LEFT_OUT.findall(config.option.markexpr))
+    return True if left_out & _marks_of(collection_path) else None
+
+
+def _marks_of(path: Path) -> set[str]:
+    """The marks that all tests of a file have."""
+    if path.suffix != ".py":
+        return set()
+    whole = "".join(_PYTESTMARK.findall(path.read_text()))
+    return {*_MARK.findall(whole), *(["slow"] if _is_long(path) else [])}
+
+
+def _is_long(path: Path) -> bool:
+    return any(path.is_relative_to(long) for long in _LONG_PATHS)

@@ -14,8 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from workers.inference.model import make_tiny
-
 TAP = Path(__file__).parent / "tap"
 MODEL_NAME = "tiny"
 FIRST_VERSION = "v000000"
@@ -55,13 +53,13 @@ class RunningEngine:
 @pytest.fixture(scope="session")
 def tiny_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random Llama of 1.6 M parameters in float32, with SmolLM2's tokenizer."""
-    return make_tiny(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+    return _tiny(tmp_path_factory.mktemp("models") / "tiny", seed=0)
 
 
 @pytest.fixture(scope="session")
 def other_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Another set of weights for the same architecture."""
-    return make_tiny(tmp_path_factory.mktemp("models") / "other", seed=1)
+    return _tiny(tmp_path_factory.mktemp("models") / "other", seed=1)
 
 
 @pytest.fixture(scope="session")
@@ -124,6 +122,12 @@ def start_engine(model_dir: Path, log: Path, environment: dict[str, str], *extra
                 pytest.fail(f"the engine did not start:\n{log.read_text(errors='replace')[-4000:]}")
             time.sleep(0.2)
     return process, url
+
+
+def _tiny(directory: Path, seed: int) -> Path:
+    from workers.inference.model import make_tiny  # torch: ten seconds that most test runs do without
+
+    return make_tiny(directory, seed=seed)
 
 
 def free_port() -> int:
