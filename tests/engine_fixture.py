@@ -34,6 +34,7 @@ class Tapped:
     output_ids: list[int]
     versions: list[str]
     num_cached: int
+    num_scored: int
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def test_sixteen_streams_outlive_a_swap_and_every_token_bears_the_version_that_s
             assert set(versions) == {0, 1}
             assert versions == [version_index(name) for name in reference[completion_id].versions]
             assert np.frombuffer(record.output_ids, "<i4").tolist() == reference[completion_id].output_ids
+            assert reference[completion_id].num_scored == 0, "logprobs of what was sampled before the swap were computed again"
 
 
 @pytest.mark.soak  # in every run: by two workers, in test_fleet

@@ -2,7 +2,7 @@
 
 Shares no code with Headrace's plug-in, which lives in another process of the engine. Put this directory on PYTHONPATH and name a
 file in HEADRACE_TEST_TAP: one JSON line per finished request, {rid, prompt_ids, output_ids, versions (one per
-output id), num_cached (prompt tokens found in the prefix cache)}.
+output id), num_cached (prompt tokens found in the prefix cache), num_scored (tokens it had and computed logprobs of)}.
 """
 
 import json
@@ -10,7 +10,9 @@ import multiprocessing
 import os
 from pathlib import Path
 
+_SCHEDULER = "sglang.srt.managers.scheduler_components"
 _seen: dict[str, list[str]] = {}
+_scored: dict[str, int] = {}
 
 
 def register() -> None:
@@ -19,8 +21,13 @@ def register() -> None:
 
     process = multiprocessing.current_process()
     if "HEADRACE_TEST_TAP" in os.environ and "scheduler" in getattr(getattr(process, "_target", None), "__name__", ""):
-        target = "sglang.srt.managers.scheduler_components.output_streamer.SchedulerOutputStreamer.stream_output"
-        HookRegistry.register(target, _before, HookType.BEFORE)
+        HookRegistry.register(f"{_SCHEDULER}.output_streamer.SchedulerOutputStreamer.stream_output", _before, HookType.BEFORE)
+        scorer = f"{_SCHEDULER}.logprob_result_processor.SchedulerLogprobResultProcessor"
+        HookRegistry.register(f"{scorer}.calculate_num_input_logprobs", _count, HookType.AFTER)
+
+
+def _count(num, scorer, req, *args) -> None:  # type: ignore[no-untyped-def]
+    _scored[req.rid] = _scored.get(req.rid, 0) + num
 
 
 def _before(streamer, reqs, *args, **kwargs) -> None:  # type: ignore[no-untyped-def]
@@ -42,6 +49,7 @@ def _write(req, versions: list[str]) -> None:  # type: ignore[no-untyped-def]
         "output_ids": list(req.output_ids)[:end],
         "versions": versions[:end],
         "num_cached": req.cached_tokens,
+        "num_scored": _scored.pop(req.rid, 0),
     }
     with Path(os.environ["HEADRACE_TEST_TAP"]).open("a") as tap:
         tap.write(json.dumps(line) + "\n")

@@ -82,7 +82,7 @@ def _register_http() -> None:
 
 
 def _register_scheduler() -> None:
-    from workers.inference import cpu_profile
+    from workers.inference import cpu_profile, retracted
     from workers.inference.cpu_profile import skinny_products
     from workers.inference.cpu_profile.batched_decode import BatchedDecode
     from workers.inference.cpu_profile.unpinned import unpin
@@ -110,6 +110,7 @@ def _register_scheduler() -> None:
             (f"{_UPDATER}.init_weights_update_group", guard.around_join),
             (f"{_UPDATER}.check_weights", guard.around_check),
             ("sglang.srt.managers.scheduler.Scheduler.continue_generation", guard.around_continue),
+            ("sglang.srt.managers.schedule_batch.Req.reset_for_retract", retracted.around_reset),
         ]
     )
 
