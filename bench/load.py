@@ -25,6 +25,7 @@ from typing import Any, Final
 import httpx
 
 from bench.engine import MODEL_NAME, engine, process
+from workers.trainer.niceness import OWN_SESSION, be_nice
 
 RESULT = Path(__file__).parent / "results" / "load.json"
 ARMS: Final = ("alone", "unbounded", "nice", "follows")
@@ -139,8 +140,10 @@ def _trainer(arm: str, model: Path, url: str, directory: Path) -> Iterator[Any]:
 
 def _train(model: str, url: str, compute: str) -> None:
     """Steps without end; a line after each microbatch: tokens so far, and when."""
+    os.setsid()  # as the launcher does it
+    os.environ[OWN_SESSION] = "1"
     settings = json.loads(compute)
-    os.nice(settings["nice"])
+    be_nice(settings["nice"])
     from bench.trainer import OBJECTIVE, SCHEDULE
     from bench.trainer_batch import make_rows
     from workers.trainer.compute import Compute
@@ -163,6 +166,7 @@ def _train(model: str, url: str, compute: str) -> None:
             print(f"trained {total} {time.time()}", flush=True)
             gate.pass_()
 
+        policy.call_between_layers(gate.give_way)
         while True:
             train(policy, optimizer, [batches], OBJECTIVE, SCHEDULE, 0, ranks, None, before)
 

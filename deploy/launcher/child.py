@@ -19,6 +19,7 @@ BAD_SETTINGS = 2
 """Exit status of a process that refuses its settings: starting it again would not help."""
 _POLL_S = 0.25
 _NUM_TAIL_LINES = 15
+_OWN_SESSION = "HEADRACE_OWN_SESSION"  # `workers.trainer.niceness` reads it
 
 Say = Callable[[str], None]
 
@@ -118,7 +119,7 @@ class Child:
         fd = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *prefix, *command, env=self.spec.environment, start_new_session=True,
+                *prefix, *command, env={**self.spec.environment, _OWN_SESSION: "1"}, start_new_session=True,
                 stdin=asyncio.subprocess.DEVNULL, stdout=fd, stderr=fd,
             )  # fmt: skip
         finally:

@@ -23,6 +23,7 @@ from workers.trainer.gate import Gate
 from workers.trainer.learner import Learner
 from workers.trainer.loop import Trainer, run
 from workers.trainer.metrics import Reporter
+from workers.trainer.niceness import be_nice
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.publish import Publisher, engines_of
 from workers.trainer.ranks import Ranks, end_process, start_ranks, stop_ranks
@@ -43,7 +44,7 @@ def main() -> int:
     if unknown:
         print(f"no such setting of the trainer: {', '.join(unknown)}", file=sys.stderr)
         return 2
-    os.nice(settings.compute.nice)  # before there are threads, which inherit it
+    be_nice(settings.compute.nice)
     ranks = start_ranks()
     configure_logging(settings.json_logs, ranks.rank)
     logger.info("settings: %s", settings.model_dump_json())
@@ -80,7 +81,11 @@ def build(settings: Settings, ranks: Ranks, client: SyncDataProxyClient, stop: t
         gate = Gate(settings.compute, settings.engine_urls, paths.compute, lambda: batches_ready(client, settings), stop)
         coordinator.start()
     ranks.wait()
-    return Trainer(settings, paths, ranks, Learner(settings, paths, ranks), coordinator, reporter, gate)
+    learner = Learner(settings, paths, ranks)
+    if gate:
+        for policy in filter(None, (learner.policy, learner.reference)):
+            policy.call_between_layers(gate.give_way)
+    return Trainer(settings, paths, ranks, learner, coordinator, reporter, gate)
 
 
 def batches_ready(client: SyncDataProxyClient, settings: Settings) -> float:

@@ -1,9 +1,9 @@
 """Compute that follows load: who has the shared cores now, serving or training, and why.
 
-Owns the decision; pure, time is an argument. Serving has priority: while requests are in flight, or so many arrive that the next
-microbatch would meet one, training waits. Once it has been quiet for a moment, training goes on. A floor keeps training alive under
-load without end: after a grace it gets a microbatch now and then, so that its share of the time is one that grows with the batches
-that wait. Not owned: looking and waiting (`gate`). Place in the path: step 3, between two microbatches.
+Owns the decision; pure, time is an argument. Serving has priority: while requests are in flight, or so many arrive that one would
+come before training could stop again, training waits. Once it has been quiet for a moment, training goes on. A floor keeps training
+alive under load without end: after a grace it gets a microbatch now and then, so that its share of the time is one that grows with
+the batches that wait. Not owned: looking and waiting (`gate`). Place in the path: step 3, between two layers of a microbatch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Compute(BaseModel):
     look_s: float = Field(default=0.05, gt=0)
     """Seconds between two looks at the engines."""
     nice: int = Field(default=10, ge=0, le=19)
-    """The trainer's niceness: what the kernel does with a microbatch that a request falls into."""
+    """The trainer's niceness: what the kernel does with a layer that a request falls into."""
     grace_s: float = Field(default=5.0, ge=0)
     """Seconds that a burst is left alone before training gets its share of it."""
 
@@ -69,18 +69,18 @@ class Controller:
         self._has_trained = False
         self.arrivals = Arrivals()
         self.share = Share(now)
-        self.microbatch_s = 0.0
+        self.stretch_s = 0.0
 
     def decide(self, load: Load, now: float) -> Decision:
         """Whose turn it is. Serving takes over at once; training once it has been quiet for `quiet_s`, or its share is due."""
         rate = self.arrivals.see(load.num_received, now)
-        expected = rate * self.microbatch_s
+        expected = rate * self.stretch_s
         if load.in_flight >= self._compute.busy_requests:
             self._busy_at = now
             return self._turn("serves", now, f"{load.in_flight} in flight")
         if expected >= 1.0:
             self._busy_at = now
-            return self._turn("serves", now, f"{rate:.1f} requests/s: {expected:.1f} would fall into the next microbatch")
+            return self._turn("serves", now, f"{rate:.1f} requests/s: {expected:.1f} would come before training could stop")
         quiet_s = now - self._busy_at
         if self._decision.mode == "serves" and quiet_s < self._compute.quiet_s:
             return self._turn("serves", now, f"quiet for {quiet_s:.2f} s only")
@@ -90,9 +90,12 @@ class Controller:
         """Whether training gets a microbatch although serving has the cores."""
         return now >= self._due_at
 
+    def computed(self, taken_s: float) -> None:
+        """Training has computed for so long without a look whether it may."""
+        self.stretch_s = taken_s if not self.stretch_s else 0.8 * self.stretch_s + 0.2 * taken_s
+
     def trained(self, load: Load, taken_s: float, now: float) -> None:
         """A microbatch of `taken_s` has ended; the next one under load is due when this one was the floor's share of the time."""
-        self.microbatch_s = taken_s if not self.microbatch_s else 0.8 * self.microbatch_s + 0.2 * taken_s
         floor = min(self._compute.max_share, self._compute.min_share * max(load.backlog, 1.0))
         self._due_at = now + taken_s * (1 - floor) / floor
         self._has_trained = True

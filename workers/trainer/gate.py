@@ -1,4 +1,4 @@
-"""The gate between two microbatches: training passes when the cores are its own, else waits, and says which way it stands.
+"""The gate between two layers: training passes when the cores are its own, else waits, and says which way it stands.
 
 Owns the thread that looks at the engines, the wait, and the file that `headrace status` reads. It lives on the first rank; the
 others wait for it in their next collective. Not owned: the decision (`compute`).
@@ -47,7 +47,9 @@ class _EngineLoad(msgspec.Struct, frozen=True):
 
 
 class Gate:
-    """Context manager around a trainer's life: looks at `urls` every `look_s`. `pass_` is called before each microbatch.
+    """Context manager around a trainer's life: looks at `urls` every `look_s`.
+
+    `pass_` is called before each microbatch, `give_way` between its layers, forwards and backwards.
 
     `backlog` gives the batches that are ready; it is asked now and then, on the looking thread. `waited_s` are the seconds waited
     in all; once `stop` is set nothing waits.
@@ -63,6 +65,9 @@ class Gate:
         self._looked = threading.Condition()
         self._ended = False
         self._began: float | None = None
+        self._paused_s = 0.0
+        self._computing_since = 0.0
+        self._is_due = False
         self._doing = "has no batch"
         self.waited_s = 0.0
         self._told_at = -_TELL_EVERY_S
@@ -87,15 +92,31 @@ class Gate:
         if not self._compute.follow_load:
             return
         with self._looked:
-            now = started = time.monotonic()
+            started = time.monotonic()
             self._account(started)
-            self._doing = "waits"
-            while not self._may_train(now):
-                self._looked.wait(self._compute.look_s)
-                now = time.monotonic()
-            self._controller.share.add(now, trained=False)
-            self._began = now
-            self.waited_s += now - started
+            self._began = self._wait(started)
+            self._paused_s = 0.0
+
+    def give_way(self) -> None:
+        """Wait inside a microbatch, unless it was due."""
+        if not self._compute.follow_load or self._began is None or self._is_due:
+            return
+        with self._looked:
+            started = time.monotonic()
+            self._controller.computed(started - self._computing_since)
+            self._controller.share.add(started, trained=True)
+            self._paused_s += self._wait(started) - started
+
+    def _wait(self, started: float) -> float:
+        """Until training may go on; gives when that is."""
+        now, self._doing = started, "waits"
+        while not self._may_train(now):
+            self._looked.wait(self._compute.look_s)
+            now = time.monotonic()
+        self._controller.share.add(now, trained=False)
+        self.waited_s += now - started
+        self._computing_since = now
+        return now
 
     def leave(self) -> None:
         """The step's computing is over: nothing is trained until the next `pass_`."""
@@ -108,7 +129,7 @@ class Gate:
         if decision.mode == "trains" or self._ended or self._stop.is_set():
             return True
         if self._controller.is_due(now):
-            self._doing = "computes a microbatch that was due"
+            self._doing, self._is_due = "computes a microbatch that was due", True
             return True
         self._doing = "waits"
         return False
@@ -119,8 +140,8 @@ class Gate:
         if self._began is None:
             controller.share.skip(now)
             return
-        controller.trained(self._load, now - self._began, now)
-        self._began = None
+        controller.trained(self._load, now - self._began - self._paused_s, now)
+        self._began, self._is_due = None, False
 
     def _look_until_ended(self) -> None:
         backlog, asked_at = 1.0, -_BACKLOG_EVERY_S

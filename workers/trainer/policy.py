@@ -94,6 +94,12 @@ class Policy:
         self.release()
         return seen
 
+    def call_between_layers(self, callback: Callable[[], None]) -> None:
+        """Call it before each decoder layer of every forward and of every backward from now on."""
+        for layer in cast(nn.ModuleList, self.model.model.layers):  # type: ignore[union-attr]
+            layer.register_forward_pre_hook(lambda *_: callback())
+            layer.register_full_backward_pre_hook(lambda *_: callback())
+
     def synchronise_gradients(self, last: bool) -> None:
         """Say whether the next backward is the last of its step: only then are gradients reduced and weights let go."""
         root = cast(FSDPModule, self.model)

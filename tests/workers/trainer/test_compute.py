@@ -25,13 +25,14 @@ def test_a_short_gap_between_requests_is_no_turn_of_training() -> None:
     assert modes == {"serves"}
 
 
-def test_a_request_that_would_fall_into_the_next_microbatch_counts_before_it_came() -> None:
+def test_a_request_that_would_come_before_training_could_stop_counts_before_it_came() -> None:
     controller = Controller(COMPUTE, 0.0)
-    controller.microbatch_s = 1.0
+    controller.computed(1.0)
     for step in range(41):  # two requests a second, each so short that no look sees it
         decision = controller.decide(Load(0, num_received=step // 5), step * 0.1)
     assert decision.mode == "serves" and "requests/s" in decision.reason
-    controller.microbatch_s = 0.01
+    for _ in range(30):
+        controller.computed(0.01)
     assert controller.decide(Load(0, num_received=8), 4.6).mode == "trains"
 
 

@@ -75,6 +75,35 @@ def test_training_waits_for_a_busy_engine_and_the_file_says_so(served: Served, t
     assert not path.exists()
 
 
+def test_training_stops_between_two_layers_when_a_request_comes(served: Served, tmp_path: Path) -> None:
+    path, gone_on = tmp_path / "compute.json", threading.Event()
+    with Gate(PATIENT, [served.url], path, lambda: 1.0, threading.Event()) as gate:
+        gate.pass_()
+        served.busy(True)
+        until(lambda: (told := state(path)) is not None and told.mode == "serves")
+        worker = threading.Thread(target=lambda: (gate.give_way(), gone_on.set()))
+        worker.start()
+        until(lambda: (told := state(path)) is not None and told.trainer == "waits")
+        assert not gone_on.is_set()
+        served.busy(False)
+        assert gone_on.wait(_DEADLINE_S)
+        worker.join()
+        gate.leave()
+        assert gate.waited_s > 0
+
+
+def test_a_microbatch_that_was_due_is_not_stopped(served: Served, tmp_path: Path) -> None:
+    served.busy(True)
+    path = tmp_path / "compute.json"
+    with Gate(Compute(quiet_s=0.05, look_s=0.01, grace_s=0.1), [served.url], path, lambda: 1.0, threading.Event()) as gate:
+        until(lambda: (told := state(path)) is not None and told.mode == "serves")
+        gate.pass_()
+        waited_s = gate.waited_s
+        gate.give_way()
+        assert gate.waited_s == waited_s
+    served.busy(False)
+
+
 def test_a_share_that_is_due_passes_a_busy_engine(served: Served, tmp_path: Path) -> None:
     served.busy(True)
     short = Compute(quiet_s=0.05, look_s=0.01, grace_s=0.1)
