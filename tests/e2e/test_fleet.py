@@ -16,10 +16,12 @@ import pytest
 
 from deploy.fleet import Worker, list_workers
 from deploy.launcher.running import RunningStack
+from tests.console.chrome import chromium, find_chromium, relayed, sign_in
 from tests.e2e import oracle
 from tests.e2e.test_kill import killed, load, settle
 from tests.e2e.test_swap import serving
 from tests.stack import running_stack
+from tests.workers.trainer.test_orders import ends, order_by_clicks
 from workers.inference.client import expected_checksum, swap_weights
 from workers.inference.client.checksum import load_directory
 from workers.trainer.paths import TrainerPaths
@@ -135,7 +137,24 @@ def test_a_canary_serves_its_sessions_and_is_promoted(stack: RunningStack, recei
     await_whole(stack)
     headrace(stack, "versions", "export", earlier, str(tmp_path / "exported"))
     assert (tmp_path / "exported" / "model.safetensors").exists()
-    headrace(stack, "versions", "rollback", "v000000")
+    await_whole(stack)
+
+
+def test_what_an_operator_orders_by_clicks_the_engines_serve(stack: RunningStack, received: Path) -> None:
+    if find_chromium() is None:
+        pytest.skip("NOT TESTED: there is no Chromium on this machine; on Debian: apt-get install -y chromium chromium-driver")
+    oracle.until(lambda: serving(stack) >= 1, "a version", stack)
+    with stack.client() as client, relayed(stack.paths.socket) as address, chromium() as driver:
+        earlier = {version.version for version in client.list_versions()}
+        sign_in(driver, address, (stack.paths.config_dir / "admin.key").read_text().strip())
+        driver.get(f"{address}/learning")
+        assert "v000000 answers every call from then on" in order_by_clicks(driver, "Roll back to it", version="v000000")
+        ends(driver, address, "done")
+
+        def learned_from_it() -> bool:
+            return any(version.parent == "v000000" for version in client.list_versions() if version.version not in earlier)
+
+        oracle.until(learned_from_it, "a version made of the one that was ordered", stack)
     await_whole(stack)
     check_engines(stack)
 

@@ -87,9 +87,9 @@ def newest(driver: WebDriver, part: str = "") -> str:
     return str(driver.execute_script(f"return document.querySelector('#orders > div {part}')?.innerText ?? ''"))
 
 
-def order_by_clicks(driver: WebDriver, deed: str, percent: str = "") -> str:
-    """From the tree through the page that says what follows; gives what that said."""
-    driver.find_element(By.XPATH, f"//table//a[text()='{deed}…']").click()
+def order_by_clicks(driver: WebDriver, deed: str, percent: str = "", version: str = "v") -> str:
+    """From the tree, at a version whose name begins so, through the page that says what follows; gives what that said."""
+    driver.find_element(By.XPATH, f"//tr[.//a[starts-with(text(), '{version}')]]//a[text()='{deed}…']").click()
     wait(driver).until(lambda d: d.find_elements(By.NAME, "reason"))
     said = driver.find_element(By.TAG_NAME, "main").text
     if percent:
