@@ -44,27 +44,27 @@ def may_be_chance(value: str, form: str) -> bool:
     return form == "no separators" and sum(c.isdigit() for c in value) < _CHANCE_DIGITS
 
 
-def calls(values: list[Canary], seed: int, max_tokens: int) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
+def calls(values: list[Canary], seed: int, model: str, max_tokens: int) -> Iterator[tuple[str, dict[str, Any], dict[str, str]]]:
     """(path, body, headers) of calls that carry all of ``values``, some at a time."""
     rng = random.Random(seed)
     for number, start in enumerate(range(0, len(values), VALUES_PER_CALL)):
         said = [_said(rng, one) for one in values[start : start + VALUES_PER_CALL]]
-        yield _call(number, said, rng.random() < 0.5, max_tokens)
+        yield _call(number, said, rng.random() < 0.5, model, max_tokens)
 
 
 def _said(rng: random.Random, canary: Canary) -> str:
     return f"{canary.before}{canary.value} {rng.choice(('thanks.', 'and so on', ''))}\n"
 
 
-def _call(number: int, said: list[str], stream: bool, max_tokens: int) -> tuple[str, dict[str, Any], dict[str, str]]:
+def _call(number: int, said: list[str], stream: bool, model: str, max_tokens: int) -> tuple[str, dict[str, Any], dict[str, str]]:
     """A fake engine says the last user message again, so its values come back in the answer and in the tokens."""
     text, rest = said[0] + "".join(said[2:]), said[1] if len(said) > 1 else "nothing"
-    common: dict[str, Any] = {"model": "tiny", "stream": stream, "max_tokens": max_tokens}
+    common: dict[str, Any] = {"model": model, "stream": stream, "max_tokens": max_tokens}
     headers = {"x-headrace-session": f"canary-{number}"}
     if number % 5 == 1:
         return "/v1/messages", {**common, "system": rest, "messages": [{"role": "user", "content": text}]}, headers
     if number % 5 == 2:
-        body = {"model": "tiny", "stream": stream, "max_output_tokens": max_tokens, "store": False}
+        body = {"model": model, "stream": stream, "max_output_tokens": max_tokens, "store": False}
         return "/v1/responses", {**body, "instructions": rest, "input": text}, headers
     if number % 5 == 3:
         return "/v1/completions", {**common, "prompt": text + rest}, headers
@@ -87,10 +87,11 @@ async def send_all(
     kills: int,
     *,
     concurrency: int = 12,
+    model: str = "tiny",
     max_tokens: int = 4096,
 ) -> int:
     """Make every call until it is answered in full, and ``kill`` so often meanwhile; gives how often a call broke off."""
-    made = list(calls(values, len(values), max_tokens))
+    made = list(calls(values, len(values), model, max_tokens))
     kill_after = {(n + 1) * len(made) // (kills + 1) for n in range(kills)}
     pending, answered, broken = iter(made), 0, 0
 

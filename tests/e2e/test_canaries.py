@@ -4,6 +4,7 @@ import os
 import random
 import signal
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ async def test_no_value_that_a_real_engine_was_told_lies_anywhere(tmp_path: Path
         key = stack.new_agent("acme", "bot", training=True, reason="canaries")
         with load(stack, key, tmp_path / "received.jsonl"):
             broken = await send_all(
-                stack.gateway, key, values, lambda: kill(stack, rng.choice(("gateway", "dataproxy"))), KILLS, max_tokens=16
+                stack.gateway, key, values, partial(kill_one, stack, rng), KILLS, model=stack.model, max_tokens=16
             )
             oracle.until(lambda: serving(stack) >= 2, "two versions", stack)
         wait_key_works(stack.gateway, key)
@@ -43,8 +44,9 @@ async def test_no_value_that_a_real_engine_was_told_lies_anywhere(tmp_path: Path
     keep("canaries_real_engine", values=len(values), kills=KILLS, broken_calls=broken, **figures)
 
 
-def kill(stack: RunningStack, name: str) -> None:
-    """SIGKILL; returns once its successor has been born."""
+def kill_one(stack: RunningStack, rng: random.Random) -> None:
+    """SIGKILL to the gateway or the data proxy; returns once its successor has been born."""
+    name = rng.choice(("gateway", "dataproxy"))
     before = stack.pid(name)
     if before is not None:
         with suppress(ProcessLookupError):
