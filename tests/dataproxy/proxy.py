@@ -20,7 +20,10 @@ from dataproxy.store.database import Database
 from dataproxy.store.keys import issue_key
 from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.schema import metadata
+from tests.dataproxy import compiled
 from tests.dataproxy.exchanges import MAC_SECRET
+
+compiled.share()
 
 _ZSTD = b"\x28\xb5\x2f\xfd"
 MASK = 16
