@@ -93,6 +93,7 @@ class Controller:
     def computed(self, taken_s: float) -> None:
         """Training has computed for so long without a look whether it may."""
         self.stretch_s = taken_s if not self.stretch_s else 0.8 * self.stretch_s + 0.2 * taken_s
+        self._has_trained = True
 
     def trained(self, load: Load, taken_s: float, now: float) -> None:
         """A microbatch of `taken_s` has ended; the next one under load is due when this one was the floor's share of the time."""

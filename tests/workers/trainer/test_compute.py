@@ -82,3 +82,7 @@ def test_a_new_burst_is_left_alone_for_the_grace_and_one_without_training_in_bet
     controller.decide(Load(0), 2.0)  # a gap in which nothing was trained
     controller.decide(Load(1), 2.2)
     assert controller.is_due(3.1)
+    controller.decide(Load(0), 2.8)
+    controller.computed(0.1)  # some layers
+    controller.decide(Load(1), 3.0)
+    assert not controller.is_due(4.9) and controller.is_due(5.0)
