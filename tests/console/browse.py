@@ -54,7 +54,9 @@ class Browser:
 def browsing(services: Services, directory: Path, **headers: str) -> Iterator[Browser]:
     """A browser on the data proxy's own socket."""
     transport = httpx.HTTPTransport(uds=str(directory))
-    with httpx.Client(transport=transport, base_url="http://console.test", follow_redirects=True, headers=headers) as client:
+    with httpx.Client(
+        transport=transport, base_url="http://console.test", follow_redirects=True, headers=headers, timeout=60
+    ) as client:
         yield Browser(client)
 
 

@@ -23,7 +23,7 @@ def address(stage: Stage) -> Iterator[str]:
 
 
 def test_it_passes_the_console_on_and_nothing_else(address: str) -> None:
-    with httpx.Client(base_url=address) as client:
+    with httpx.Client(base_url=address, timeout=60) as client:
         assert client.get("/console/sign-in").status_code == 200
         assert client.get("/console/assets/console.css").headers["content-type"].startswith("text/css")
         assert client.get("/").headers["location"] == "/console/"

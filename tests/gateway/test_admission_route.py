@@ -146,7 +146,7 @@ async def test_other_routes_are_not_held_by_the_queue(narrow):
         await eventually(lambda: narrow.engine.model.running)
         count = {"model": "tiny", "messages": MESSAGES["messages"]}
         assert (await client.post("/v1/messages/count_tokens", json=count)).status_code == 200
-        async with httpx.AsyncClient(base_url=narrow.url) as anybody:
+        async with httpx.AsyncClient(base_url=narrow.url, timeout=60) as anybody:
             assert "headrace_gateway_waiting 0" in (await anybody.get("/metrics")).text
         gate.set()
         await first

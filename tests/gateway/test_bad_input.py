@@ -34,7 +34,7 @@ async def test_a_wrong_revoked_or_expired_key_is_401(served, key):
 
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Basic aHJfYWNtZQ=="}, {"authorization": "hr_acme"}])
 async def test_a_missing_or_malformed_authorization_is_401(served, headers):
-    async with httpx.AsyncClient(base_url=served.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=served.url, headers=headers, timeout=60) as client:
         answer = await client.post(CHAT, json=PLAIN)
     check_error(answer, 401, "missing_api_key")
     assert answer.headers["www-authenticate"] == "Bearer"

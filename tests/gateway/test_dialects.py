@@ -123,7 +123,7 @@ async def test_overload_and_unknown_paths_have_anthropics_form_too(served):
 
 @each
 async def test_a_key_in_x_api_key_counts_in_every_dialect(served, dialect):
-    async with httpx.AsyncClient(base_url=served.url) as client:
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
         good = await client.post(
             dialect.path, json=BODIES[dialect], headers={"x-api-key": "hr_acme", "anthropic-version": "2023-06-01"}
         )

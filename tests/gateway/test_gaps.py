@@ -61,7 +61,7 @@ async def test_a_gap_that_nobody_took_is_told_again_under_its_own_id(lenient):
 
 
 async def test_readiness_and_metrics_say_that_the_journal_has_failed(lenient):
-    async with httpx.AsyncClient(base_url=lenient.url) as client:
+    async with httpx.AsyncClient(base_url=lenient.url, timeout=60) as client:
         assert (await client.get("/ready")).json()["journal"] == "ok"
         lenient.journal.broken = True
         ready = await client.get("/ready")

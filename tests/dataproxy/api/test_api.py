@@ -239,7 +239,9 @@ def test_a_version_that_serves_retires_the_one_before_and_the_history_stays(prox
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"target": 5}', b'{"value": 1}'])
 def test_bad_bodies_are_400_in_openais_form(proxy: Proxy, socket_path: Path, body: bytes) -> None:
     headers = {"authorization": f"Bearer {proxy.key('agent')}"}
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(socket_path)), base_url="http://x", headers=headers) as http:
+    with httpx.Client(
+        transport=httpx.HTTPTransport(uds=str(socket_path)), base_url="http://x", headers=headers, timeout=60
+    ) as http:
         answer = http.post("/v1/feedback", content=body)
     assert answer.status_code == 400 and answer.json()["error"]["code"] == "invalid_request"
 

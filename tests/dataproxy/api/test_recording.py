@@ -26,7 +26,7 @@ def socket_path(proxy: Proxy, tmp_path: Path) -> Iterator[Path]:
 
 
 def tell(path: Path, key: str, gaps: list[Gap]) -> httpx.Response:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://dataproxy") as client:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://dataproxy", timeout=60) as client:
         return client.post("/v1/gaps", content=msgspec.json.encode(gaps), headers={"authorization": f"Bearer {key}"})
 
 

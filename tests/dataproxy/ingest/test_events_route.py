@@ -27,7 +27,7 @@ def socket_path(proxy: Proxy, tmp_path: Path) -> Iterator[Path]:
 
 
 def post(path: Path, key: str, events: Any, **headers: str) -> httpx.Response:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x") as http:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x", timeout=60) as http:
         return http.post("/v1/events", json=events, headers={"authorization": f"Bearer {key}", **headers})
 
 

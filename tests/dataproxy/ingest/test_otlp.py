@@ -26,7 +26,7 @@ TOOLS: list[Any] = [{"type": "function", "function": {"name": "f", "parameters":
 
 
 def post(path: Path, key: str, body: bytes, content_type: str, **headers: str) -> httpx.Response:
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x") as http:
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x", timeout=60) as http:
         return http.post(
             "/v1/traces", content=body, headers={"authorization": f"Bearer {key}", "content-type": content_type, **headers}
         )

@@ -30,7 +30,7 @@ _FOUND_BY_THEIR_OWNER = ("/v1/events/{event_id}", "/v1/trajectories/{trajectory_
 def http(proxy: Proxy, tmp_path: Path) -> Iterator[httpx.Client]:
     with (
         serve(proxy.services, tmp_path / "api.sock") as path,
-        httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x") as client,
+        httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://x", timeout=60) as client,
     ):
         yield client
 

@@ -85,7 +85,7 @@ async def test_a_judge_behind_the_gateway_is_recorded_as_internal_and_asked_once
     await edge.say(agents, later, user=JUDGES, metadata={"agent": JUDGES})
     proxy.drain()
     assert looked(proxy) == 2
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         judge = Judge(proxy.services.database, proxy.clock)
         assert await judge.run_once(client) == (1, True)
         proxy.drain()

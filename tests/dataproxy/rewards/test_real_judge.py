@@ -21,7 +21,7 @@ async def test_a_real_model_that_says_no_verdict_abstains_and_holds_nothing_up(p
     rules(proxy, judge=settings)
     first, last = await stored(proxy, *talk("sort this ticket", "thanks, that is right"))
     looked(proxy)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         assert await Judge(proxy.services.database, proxy.clock).run_once(client) == (1, True)
     assert judged(proxy) == [(first, "abstained", 1)] and given(proxy) == []
     with proxy.services.database.read() as connection:

@@ -58,7 +58,7 @@ async def test_only_the_operator_may_and_no_tenants_admin(served, key, method, p
     async with served.client(key) as client:
         answer = await client.request(method, path, json={"url": "http://127.0.0.1:9"})
     assert (answer.status_code, answer.json()["error"]["code"]) == (403, "operator_required")
-    async with httpx.AsyncClient(base_url=served.url) as nobody:
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as nobody:
         assert (await nobody.request(method, path)).status_code == 401
     assert [worker.url for worker in served.gateway.workers] == list(served.gateway.settings.engine_urls)
 

@@ -70,7 +70,7 @@ async def test_every_route_is_described_and_every_description_has_its_route(serv
 
 
 async def test_it_is_served_to_whoever_asks(served):
-    async with httpx.AsyncClient(base_url=served.url) as client:
+    async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
         answer = await client.get("/openapi.json")
     assert answer.status_code == 200 and answer.json()["openapi"].startswith("3.1")
     assert answer.json()["paths"].keys() == document("x")["paths"].keys()

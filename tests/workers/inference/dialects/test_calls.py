@@ -118,7 +118,7 @@ async def test_two_calls_and_their_results_in_a_stored_response(knowing_engine: 
     first = await ask(knowing_engine, RESPONSES, stream=stream, **asked(RESPONSES, TWICE))
     assert [json.loads(arguments)["to"] for _, arguments in calls(first)] == ["mill", "weir"]
     (first_id,) = ids(first)
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         items = (await http.get(f"{knowing_engine.url}/v1/responses/{first_id}")).json()["output"]
     results = [{"type": "function_call_output", "call_id": item["call_id"], "output": RESULT} for item in items]
     chained = await ask(knowing_engine, RESPONSES, stream=stream, input=results, previous_response_id=first_id)
