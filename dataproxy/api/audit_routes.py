@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.api.on_record import Purpose, put_on_record
+from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.client.types import EventPage, KeyInfo
 from dataproxy.errors import NotFound, Refused
@@ -23,7 +24,7 @@ from dataproxy.ledger.verify import verify
 from dataproxy.ledger.witness import WitnessVerifier
 from dataproxy.retain.targets import belongings, resolve
 from dataproxy.services import Services
-from dataproxy.store.access_pages import read_log
+from dataproxy.store.access_pages import named, read_log
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.schema import log_head
 from dataproxy.store.scope import Scope, current_scope
@@ -61,8 +62,10 @@ def get_access_log(
     """A page of who read what, oldest first; this read is on it."""
     require(caller, "reviewer")
     put_on_record(services, caller, [caller.tenant], "access_log", target or reader or "", purpose)
+    whose = scope(caller)
     with services.database.read() as connection:
-        return json_answer(read_log(connection, scope(caller), reader, target, after, limit))
+        names = named(connection, whose, target, session_names(services, whose, target)).names if target else None
+        return json_answer(read_log(connection, whose, reader, names, after, limit))
 
 
 @router.get("/search")

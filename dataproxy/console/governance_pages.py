@@ -12,11 +12,12 @@ from fastapi.responses import RedirectResponse
 from dataproxy.api import retain_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
+from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.review_types import Erasure, ErasureRequest, HoldRelease, LegalHold
 from dataproxy.console.api_calls import answered, tenant_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
-from dataproxy.store.access_pages import page_of_reads
+from dataproxy.store.access_pages import lendings, named, page_of_reads, reads_of_many
 
 router = APIRouter()
 _ROWS = 50
@@ -28,13 +29,19 @@ Text = Annotated[str, Query(max_length=200)]
 def get_access(
     request: Request, services: ServicesDep, seat: Seat, before: Text = "", reader: Text = "", target: Text = "", what: Text = ""
 ) -> Response:
-    """Who read what, newest first."""
+    """Who read what, newest first. Of one thing alone: also what may have held it, and to whom it was lent."""
     require(seat.caller, "reviewer")
     put_on_record(services, seat.caller, [seat.caller.tenant], "access_log", target or reader, seat.purpose)
     fields = {"reader": reader.strip(), "target": target.strip(), "what": what.strip()}
+    whose, found, many, lent = scope(seat.caller), None, [], []
     with services.database.read() as connection:
-        page = page_of_reads(connection, scope(seat.caller), fields, before, _ROWS)
-    return render(request, "access.html", seat, page=page, fields=fields, before=before)
+        if fields["target"]:
+            found = named(connection, whose, fields["target"], session_names(services, whose, fields["target"]))
+        page = page_of_reads(connection, whose, fields, found.names if found else None, before, _ROWS)
+        if found and found.trajectories and not (fields["reader"] or fields["what"] or before):
+            many = reads_of_many(connection, whose, found, _ROWS)
+            lent = lendings(connection, found, _ROWS)
+    return render(request, "access.html", seat, page=page, fields=fields, before=before, many=many, lent=lent, most=_ROWS)
 
 
 @router.get("/holds")

@@ -11,7 +11,7 @@ from dataproxy.api.on_record import put_on_record
 from dataproxy.client.types import KeyInfo
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep, cookie_name, fields_of, is_secure, sittings_of
-from dataproxy.console.sittings import LONGEST_S, Throttle
+from dataproxy.console.sittings import Throttle
 from dataproxy.services import Services
 from dataproxy.store.keys import OPERATOR, hash_key
 from dataproxy.store.scope import EVERYBODY, Scope, bind
@@ -72,9 +72,8 @@ def _seated(request: Request, services: Services, caller: KeyInfo, key_hash: str
     put_on_record(services, caller, [caller.tenant], "console", "sign-in", purpose)
     secret = sittings_of(request).begin(key_hash, caller, purpose)
     answer = RedirectResponse("/console/", 303)
-    answer.set_cookie(
-        cookie_name(request), secret, LONGEST_S, path="/console", secure=is_secure(request), httponly=True, samesite="strict"
-    )
+    # without an age: it ends with the browser, as the sitting does by its own clock
+    answer.set_cookie(cookie_name(request), secret, path="/console", secure=is_secure(request), httponly=True, samesite="strict")
     answer.delete_cookie(_FORM_COOKIE, path="/console")
     return answer
 

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
-from dataproxy.api.trajectory_routes import page_of_trajectories
+from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
 from dataproxy.console.filters import NAMES, asked, fields_of, query_of
 from dataproxy.console.plain import Budget, plain
@@ -128,9 +128,9 @@ def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id
 
 
 def _named(services: Services, seat: Seat, text: str) -> str | None:
-    """The page of the trajectory, or of the turn, whose id ``text`` is."""
+    """The page of the trajectory, or of the turn, whose id ``text`` is; the list of the session that is called so."""
     if not _ID.fullmatch(text):
-        return None
+        return _session(services, seat, text)
     tenant, of_trajectory = scope(seat.caller), text.startswith("tr-")
     if tenant is None and not of_trajectory:
         return None  # events are found by tenant
@@ -142,6 +142,18 @@ def _named(services: Services, seat: Seat, text: str) -> str | None:
         return None
     place = "" if of_trajectory else f"#e-{text}"
     return f"/console/trajectories/{row.trajectory_id}?{urlencode({'tenant': row.tenant})}{place}"
+
+
+def _session(services: Services, seat: Seat, text: str) -> str | None:
+    """The list of the trajectories of the session that is called ``text``."""
+    tenant, called = scope(seat.caller), text.strip()
+    if tenant is None or not called:
+        return None  # sessions are found by tenant
+    names = session_names(services, tenant, called)
+    query = select(trajectory.c.trajectory_id).where(trajectory.c.tenant == tenant, trajectory.c.session_id.in_(names)).limit(1)
+    with services.database.read() as connection:
+        row = connection.execute(query).first()
+    return f"/console/trajectories?{urlencode({'session': called})}" if row else None
 
 
 def _owner(seat: Seat, tenant: str) -> str | None:

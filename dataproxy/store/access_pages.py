@@ -1,41 +1,124 @@
 """Who read what: the log in its own order for audits, and newest first for people."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, Select, select
 
 from dataproxy.client.review_types import AccessPage, AccessRow
-from dataproxy.store.schema import access_log
+from dataproxy.store.schema import access_log, event, lease, lease_item, log_head, trajectory
 
-_COLUMNS = {"reader": access_log.c.key_id, "target": access_log.c.target, "what": access_log.c.what}
+_COLUMNS = {"reader": access_log.c.key_id, "what": access_log.c.what}
+_OF_TRAJECTORY = (trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.session_id, trajectory.c.started_us)
+_MOST_TURNS = 10_000
+_MANY = (
+    *("batch", "evidence", "events", "export of events", "export of trajectories", "review", "search", "tenant export"),
+    *("trajectories", "version"),
+)
+"""Reads of more than one thing: what was seen follows from what was asked for, and is not named."""
 
 
-def page_of_reads(connection: Connection, tenant: str | None, fields: Mapping[str, str], before: str, limit: int) -> AccessPage:
+@dataclass(slots=True, frozen=True)
+class Lending:
+    """A trajectory lent to a trainer: when (µs), by which lease, to which key."""
+
+    at_us: int
+    lease_id: str
+    key_id: str
+
+
+@dataclass(slots=True, frozen=True)
+class Named:
+    """What reads of one thing are named by in the log, its `trajectories`, whose they are, and when it began (µs; 0: not known)."""
+
+    names: frozenset[str]
+    trajectories: frozenset[str]
+    owners: frozenset[str]
+    since_us: int
+
+
+def named(connection: Connection, tenant: str | None, target: str, sessions: Sequence[str]) -> Named:
+    """Of ``target``, a trajectory, a session or a turn: a trajectory is read as itself, in evidence, and by its turns.
+
+    A turn is read with its trajectory; a session by its trajectories. ``sessions`` are the names in the store of a session that
+    is called so. Of a trajectory's turns the first ten thousand count.
+    """
+    owners = [tenant] if tenant is not None else connection.execute(select(log_head.c.tenant)).scalars().all()
+    of_turn = connection.execute(
+        select(event.c.trajectory_id).where(event.c.event_id == target, event.c.tenant.in_(owners))
+    ).scalar()
+    of_session = select(*_OF_TRAJECTORY).where(trajectory.c.tenant.in_(owners), trajectory.c.session_id.in_(sessions))
+    of_itself = select(*_OF_TRAJECTORY).where(trajectory.c.tenant.in_(owners), trajectory.c.trajectory_id == (of_turn or target))
+    rows = [*connection.execute(of_itself), *connection.execute(of_session)]
+    names = {target, f"session:{target}", *sessions}
+    for row in rows:
+        names |= {row.trajectory_id, f"trajectory:{row.trajectory_id}", row.session_id, f"session:{row.session_id}"}
+        if of_turn is None:  # the reads of a turn are not those of its neighbours
+            turns = select(event.c.event_id).where(event.c.tenant == row.tenant, event.c.trajectory_id == row.trajectory_id)
+            names |= set(connection.execute(turns.order_by(event.c.seq).limit(_MOST_TURNS)).scalars())
+    since_us = min((row.started_us for row in rows), default=0)
+    return Named(frozenset(names), frozenset(row.trajectory_id for row in rows), frozenset(row.tenant for row in rows), since_us)
+
+
+def page_of_reads(
+    connection: Connection, tenant: str | None, fields: Mapping[str, str], names: Iterable[str] | None, before: str, limit: int
+) -> AccessPage:
     """Reads of ``tenant``'s things (None: of anybody's) before event ``before`` ("": the newest).
 
-    ``fields`` may say the ``reader`` (key id), ``target`` and ``what``; "": any.
+    ``fields`` may say the ``reader`` (key id) and ``what``; "": any. ``names`` are those of what was read; None: anything.
     """
-    query = select(access_log).order_by(access_log.c.event_id.desc()).limit(limit)
-    if tenant is not None:
-        query = query.where(access_log.c.tenant == tenant)
+    query = _within(select(access_log).order_by(access_log.c.event_id.desc()).limit(limit), access_log.c.tenant, tenant)
     if before:
         query = query.where(access_log.c.event_id < before)
-    for name, value in fields.items():
-        if value:
-            query = query.where(_COLUMNS[name] == value)
-    rows = [AccessRow(**row._mapping) for row in connection.execute(query)]
-    return AccessPage(rows, rows[-1].event_id if len(rows) == limit else None)
+    if names is not None:
+        query = query.where(access_log.c.target.in_(list(names)))
+    for name, column in _COLUMNS.items():
+        if value := fields.get(name):
+            query = query.where(column == value)
+    return _page(connection, query, limit)
+
+
+def reads_of_many(connection: Connection, tenant: str | None, what: Named, limit: int) -> Sequence[AccessRow]:
+    """The newest reads that may have held it without naming it: lists, searches, exports, evidence, since it began."""
+    query = select(access_log).where(access_log.c.what.in_(_MANY), access_log.c.at_us >= what.since_us)
+    query = query.where(access_log.c.target.not_in(list(what.names))).order_by(access_log.c.event_id.desc()).limit(limit)
+    return _page(connection, _within(query, access_log.c.tenant, tenant), limit).rows
+
+
+def lendings(connection: Connection, what: Named, limit: int) -> list[Lending]:
+    """The newest leases by which a trainer got any of its trajectories."""
+    query = (
+        select(lease.c.created_us, lease.c.lease_id, lease.c.key_id)
+        .distinct()
+        .join(lease_item, (lease_item.c.lease_id == lease.c.lease_id) & (lease_item.c.tenant == lease.c.tenant))
+        .where(lease_item.c.tenant.in_(what.owners), lease_item.c.trajectory_id.in_(what.trajectories))
+        .order_by(lease.c.created_us.desc())
+        .limit(limit)
+    )
+    return [Lending(*row) for row in connection.execute(query)]
 
 
 def read_log(
-    connection: Connection, tenant: str | None, reader: str | None, target: str | None, after: str, limit: int
+    connection: Connection, tenant: str | None, reader: str | None, names: Iterable[str] | None, after: str, limit: int
 ) -> AccessPage:
     """Reads of ``tenant``'s things (None: of anybody's) after event ``after`` ("": from the first), oldest first.
 
-    ``reader`` is a key id, ``target`` what was read; None: any.
+    ``reader`` is a key id, ``names`` are those of what was read; None: any.
     """
     query = select(access_log).where(access_log.c.event_id > after).order_by(access_log.c.event_id).limit(limit)
-    for column, value in ((access_log.c.tenant, tenant), (access_log.c.key_id, reader), (access_log.c.target, target)):
-        query = query if value is None else query.where(column == value)
+    query = _within(query, access_log.c.tenant, tenant)
+    if reader is not None:
+        query = query.where(access_log.c.key_id == reader)
+    if names is not None:
+        query = query.where(access_log.c.target.in_(list(names)))
+    return _page(connection, query, limit)
+
+
+def _within(query: Select[Any], column: ColumnElement[str], tenant: str | None) -> Select[Any]:
+    return query if tenant is None else query.where(column == tenant)
+
+
+def _page(connection: Connection, query: Select[Any], limit: int) -> AccessPage:
     rows = [AccessRow(**row._mapping) for row in connection.execute(query)]
     return AccessPage(rows, rows[-1].event_id if len(rows) == limit else None)

@@ -77,7 +77,7 @@ async def test_rewards_words_of_people_and_reads_are_stored_found_and_proven(pro
     assert proxy.rows(select(retention_policy.c["class"], retention_policy.c.agent)) == [(odd, odd)]
     assert proxy.rows(select(legal_hold.c.target).where(legal_hold.c.hold_id == hold.hold_id)) == [(odd,)]
     with proxy.services.database.read() as connection:
-        (read,) = read_log(connection, "acme", None, odd, "", 9).rows
+        (read,) = read_log(connection, "acme", None, [odd], "", 9).rows
     assert (read.target, read.purpose) == (odd, odd)
     assert verified(proxy).ok
     with proxy.services.database.read() as connection:

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, event
 from bench.console_store import TENANT, IntoPostgres, IntoSqlite, Target, fill
 from dataproxy.client.types import KeyInfo
 from dataproxy.store.access import record_access
-from dataproxy.store.access_pages import page_of_reads, read_log
+from dataproxy.store.access_pages import lendings, named, page_of_reads, read_log
 from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import quarantine
@@ -121,9 +121,12 @@ def test_the_log_of_reads_is_read_by_index(filled: Proxy) -> None:
         assert len(read_log(connection, TENANT, None, None, "", 50).rows) == 20
         for tenant in (TENANT, None):
             for reader, target, expected in ((None, None, 20), ("key-7", None, 20), (None, "e3", 1), ("key-7", "e3", 1)):
-                page = read_log(connection, tenant, reader, target, "", 50)
-                assert len(page.rows) == expected
-                page_of_reads(connection, tenant, {"reader": reader or "", "target": target or "", "what": ""}, "~", 50)
+                what = named(connection, tenant, target, ["session-3"]) if target else None
+                names = what.names if what else None
+                assert len(read_log(connection, tenant, reader, names, "", 50).rows) == expected
+                page_of_reads(connection, tenant, {"reader": reader or "", "what": ""}, names, "~", 50)
+                if what:
+                    lendings(connection, what, 50)
     assert len(statements) >= 17
     assert scans(filled, statements) == []
 
