@@ -1,13 +1,14 @@
 """Evidence: rows with their proofs, the checkpoints, who read, the public key, and a program that checks it all without us.
 
+A manifest signed with the key of the checkpoints counts and hashes every other file, so that nothing can be left out on the way.
 What a bundle shows is redacted, and it holds the salts of the leaves in it: whoever has the rows may know what they were bound to.
 """
 
 import base64
-import shutil
+import hashlib
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +34,7 @@ _ALWAYS = (
 """Beside what happened: who read it, and the policies that it was recorded, redacted, kept and trained under."""
 _FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
 _SPOOLED_BYTES = 16 << 20
+_PIECE = 1 << 20
 _PROGRAM = Path(__file__).parent / "evidence" / "verify.py"
 _README = """Evidence of what Headrace recorded for one tenant, redacted.
 
@@ -41,6 +43,7 @@ _README = """Evidence of what Headrace recorded for one tenant, redacted.
 events.jsonl, access.jsonl, others.jsonl   a row a line: what it holds, its salt, and the path from its leaf to the last checkpoint
 checkpoints.jsonl                          every signed checkpoint of the log, each proven to continue the one before, with the
                                            signatures of witnesses: python verify.py --witness KEY demands one of them
+manifest.txt                               lines and SHA-256 of every other file, signed with the same key: none was taken out since
 ledger.pub                                 the key that signed them: compare it with the one that you were given by other means
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
@@ -68,16 +71,29 @@ def write_bundle(
                 parts[name].write(msgspec.json.encode(line) + b"\n")
                 num += 1
         bundle = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+        verifier = checkpoints.signer.verifier
+        manifest = f"{verifier.origin(tenant)}/evidence\n"
         for name, part in parts.items():
             part.seek(0)
-            with bundle.open(name, "w", force_zip64=True) as place:
-                shutil.copyfileobj(part, place)
-        bundle.writestr("checkpoints.jsonl", b"".join(_checkpoints(notes, tree, lines_of(connection, tenant))))
-        bundle.writestr("ledger.pub", checkpoints.signer.verifier.key_line() + "\n")
-        bundle.writestr("verify.py", _PROGRAM.read_bytes())
-        bundle.writestr("README.txt", _README)
-        bundle.writestr("tenant.txt", tenant + "\n")
+            manifest += _add(bundle, name, iter(lambda part=part: part.read(_PIECE), b""))
+        manifest += _add(bundle, "checkpoints.jsonl", _checkpoints(notes, tree, lines_of(connection, tenant)))
+        manifest += _add(bundle, "ledger.pub", [f"{verifier.key_line()}\n".encode()])
+        manifest += _add(bundle, "verify.py", [_PROGRAM.read_bytes()])
+        manifest += _add(bundle, "README.txt", [_README.encode()])
+        manifest += _add(bundle, "tenant.txt", [f"{tenant}\n".encode()])
+        bundle.writestr("manifest.txt", checkpoints.signer.sign_text(manifest))
     return num
+
+
+def _add(bundle: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """Write one file; gives its line of the manifest."""
+    num_lines, digest = 0, hashlib.sha256()
+    with bundle.open(name, "w", force_zip64=True) as place:
+        for piece in pieces:
+            place.write(piece)
+            digest.update(piece)
+            num_lines += piece.count(b"\n")
+    return f"{num_lines} {digest.hexdigest()} {name}\n"
 
 
 def signed_tree(connection: Connection, tenant: str, size: int, note: str, checkpoints: Checkpoints) -> TiledTree:

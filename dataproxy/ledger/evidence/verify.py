@@ -1,7 +1,8 @@
 """Checks an evidence bundle: `python verify.py [DIRECTORY] [--witness KEY]…`. Needs Python 3.11 and `cryptography` only.
 
-Every checkpoint is signed and continues the one before; every row hashes to a leaf of the last, with the chain of its trajectory
-unbroken; every row that was not erased is what its leaf committed to. Exit status 0, or 1 and the first thing that is wrong.
+Every file is whole, as the signed manifest says; every checkpoint is signed and continues the one before; every row hashes to a
+leaf of the last, with the chain of its trajectory unbroken; every row that was not erased is what its leaf committed to. Exit
+status 0, or 1 and what is wrong.
 Each witness named must have cosigned a checkpoint. Merkle trees and proofs are those of RFC 9162, section 2.1; notes those of
 c2sp.org/tlog-checkpoint, cosignatures those of c2sp.org/tlog-cosignature.
 """
@@ -65,8 +66,8 @@ def continues(old: int, new: int, old_root: bytes, new_root: bytes, proof: list[
     return last == 0 and left == old_root and right == new_root
 
 
-def open_note(note: str, key_line: str, tenant: str) -> tuple[int, bytes]:
-    """(size, root) of a note that the key signed; raises InvalidSignature for any other."""
+def open_note(note: str, key_line: str, tenant: str, suffix: str = "") -> list[str]:
+    """The lines of a note that the key signed, below its origin; raises InvalidSignature for any other."""
     name, key_id, encoded = key_line.strip().split("+", 2)
     public = base64.b64decode(encoded)[1:]
     text, _, signatures = note.partition("\n\n")
@@ -75,9 +76,9 @@ def open_note(note: str, key_line: str, tenant: str) -> tuple[int, bytes]:
             signature = base64.b64decode(line.split(" ")[2])
             if signature[:4].hex() == key_id:
                 Ed25519PublicKey.from_public_bytes(public).verify(signature[4:], (text + "\n").encode())
-                origin, size, root = text.split("\n")
-                if origin == name + "/" + quote(tenant, safe=""):
-                    return int(size), base64.b64decode(root)
+                origin, *lines = text.split("\n")
+                if origin == name + "/" + quote(tenant, safe="") + suffix:
+                    return lines
     raise InvalidSignature
 
 
@@ -98,6 +99,26 @@ def leaf_hash(tenant: str, row: dict[str, Any]) -> bytes:
     return hashlib.sha256(b"\0headrace leaf v1\0" + framed).digest()
 
 
+def check_files(directory: Path, tenant: str) -> list[str]:
+    """What is wrong with the files, by the signed manifest: a line and a SHA-256 for each."""
+    try:
+        lines = open_note((directory / "manifest.txt").read_text(), (directory / "ledger.pub").read_text(), tenant, "/evidence")
+    except InvalidSignature:
+        return ["manifest.txt: not signed by this key for this tenant"]
+    problems = []
+    for line in lines:
+        num, digest, name = line.split(" ", 2)
+        data = (directory / name).read_bytes()
+        missing = int(num) - data.count(b"\n")
+        if missing > 0:
+            problems.append(f"{name}: {missing} of its {num} lines {'is' if missing == 1 else 'are'} gone")
+        elif missing < 0:
+            problems.append(f"{name}: it had {num} lines, and {-missing} {'was' if missing == -1 else 'were'} added")
+        elif hashlib.sha256(data).hexdigest() != digest:
+            problems.append(f"{name}: it was changed")
+    return problems
+
+
 def check_checkpoints(directory: Path, tenant: str) -> tuple[int, bytes]:
     """The last (size, root)."""
     key_line = (directory / "ledger.pub").read_text()
@@ -105,7 +126,8 @@ def check_checkpoints(directory: Path, tenant: str) -> tuple[int, bytes]:
     for text in (directory / "checkpoints.jsonl").read_text().splitlines():
         line = json.loads(text)
         try:
-            size, root = open_note(line["note"], key_line, tenant)
+            num_leaves, encoded = open_note(line["note"], key_line, tenant)
+            size, root = int(num_leaves), base64.b64decode(encoded)
         except InvalidSignature:
             sys.exit(f"checkpoint of {line['size']} leaves: not signed by this key for this tenant")
         proof = [bytes.fromhex(one) for one in line["consistency"]]
@@ -143,10 +165,14 @@ def check_rows(directory: Path, tenant: str, size: int, root: bytes) -> tuple[in
     rows = [json.loads(line) for name in FILES for line in (directory / name).read_text().splitlines()]
     buried = {json.dumps([row["key"], *stone]) for row in rows if row["kind"] == "erasure" for stone in tombstones(row)}
     chains: dict[str, bytes] = {}
+    seen: set[int] = set()
     for row in sorted(rows, key=lambda one: one["index"]):
         name, hashed = f"{row['kind']} {row['key']} (leaf {row['index']}): ", leaf_hash(tenant, row)
         if climb(row["index"], size, hashed, [bytes.fromhex(one) for one in row["inclusion"]]) != root:
             sys.exit(name + "it is no leaf of the last checkpoint")
+        if row["index"] in seen:
+            sys.exit(name + "it is here twice")
+        seen.add(row["index"])
         if row["chain"] and row["previous"] != chains.get(row["chain"], FIRST).hex():
             sys.exit(name + "the chain of its trajectory is broken before it")
         chains[row["chain"]] = hashed
@@ -171,9 +197,12 @@ def main() -> None:
     arguments = parser.parse_args()
     directory = arguments.directory
     tenant = (directory / "tenant.txt").read_text().rstrip("\n")
+    if problems := check_files(directory, tenant):
+        sys.exit("\n".join(problems))
     size, root = check_checkpoints(directory, tenant)
     num, erased = check_rows(directory, tenant, size, root)
-    print(f"verified: {num} rows of {tenant} ({erased} erased), in a log of {size} leaves")
+    rest = f"the other {size - num} are not in this evidence" if num < size else "it is all here"
+    print(f"verified: {num} rows of {tenant} ({erased} erased), in a log of {size} leaves; {rest}")
     for key_line in arguments.witness:
         print(f"{key_line.split('+')[0]} has cosigned {check_witness(directory, key_line)} leaves")
     print(f"signed by the key {(directory / 'ledger.pub').read_text().strip()}")

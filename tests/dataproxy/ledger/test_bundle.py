@@ -1,5 +1,6 @@
 """Evidence: the program in it proves it with nothing of ours, and refuses it after any change."""
 
+import hashlib
 import json
 import random
 import subprocess
@@ -10,7 +11,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
+from dataproxy.client.review_types import Retention
 from dataproxy.ledger.bundle import write_bundle
+from dataproxy.ledger.evidence import verify
+from dataproxy.retain.retention import set_retention
 from dataproxy.store.schema import event, trajectory
 from tests.dataproxy.ledger.lived_in import live
 from tests.dataproxy.proxy import Clock, Proxy
@@ -28,9 +32,18 @@ def unpacked(proxy: Proxy, directory: Path, trajectories: list[str] | None = Non
 
 
 def check(bundle: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-I", str(bundle / "verify.py")], capture_output=True, text=True, check=False, timeout=60
-    )
+    """What our own copy of the program says: the one in the bundle may be what was changed."""
+    program = [sys.executable, "-I", str(verify.__file__), str(bundle)]
+    return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
+
+
+def sign_again(proxy: Proxy, bundle: Path) -> None:
+    """A manifest that fits what the files are now, as whoever has the ledger's key could make it."""
+    origin, *lines = (bundle / "manifest.txt").read_text().partition("\n\n")[0].split("\n")
+    names = [line.split(" ")[2] for line in lines]
+    data = {name: (bundle / name).read_bytes() for name in names}
+    lines = [f"{len(data[name].splitlines())} {hashlib.sha256(data[name]).hexdigest()} {name}" for name in names]
+    (bundle / "manifest.txt").write_text(proxy.services.checkpoints.signer.sign_text("\n".join([origin, *lines, ""])))
 
 
 async def test_a_bundle_proves_itself_with_erased_rows_in_it(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
@@ -39,6 +52,8 @@ async def test_a_bundle_proves_itself_with_erased_rows_in_it(proxy: Proxy, clock
     bundle = unpacked(proxy, tmp_path)
     done = check(bundle)
     assert done.returncode == 0 and "(1 erased)" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.splitlines()[0].endswith("it is all here")
+    assert (bundle / "verify.py").read_bytes() == Path(str(verify.__file__)).read_bytes()
     assert "hello from acme" in (bundle / "events.jsonl").read_text()
     assert "hello from other" not in "".join(path.read_text() for path in bundle.iterdir())
     assert (bundle / "access.jsonl").read_text().count("\n") == 2  # the event and its row in the access log
@@ -48,13 +63,14 @@ async def test_a_bundle_of_one_trajectory_holds_nothing_of_another(proxy: Proxy,
     await live(proxy, clock)
     mine = proxy.rows(select(trajectory.c.trajectory_id).where(trajectory.c.session_id == "named-acme"))[0][0]
     bundle = unpacked(proxy, tmp_path, [mine])
-    assert check(bundle).returncode == 0
+    done = check(bundle)
+    assert done.returncode == 0 and "are not in this evidence" in done.stdout, done.stderr
     shown = {json.loads(line)["key"] for line in (bundle / "events.jsonl").read_text().splitlines()}
     assert shown == {row.event_id for row in proxy.rows(select(event.c.event_id).where(event.c.trajectory_id == mine))}
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
-async def test_a_bundle_that_was_changed_is_refused(proxy: Proxy, clock: Clock, tmp_path: Path, seed: int) -> None:
+async def test_a_bundle_that_was_changed_and_signed_again_is_refused(proxy: Proxy, clock: Clock, tmp_path: Path, seed: int) -> None:
     await live(proxy, clock)
     bundle, chance = unpacked(proxy, tmp_path), random.Random(seed)
     name = ("events.jsonl", "checkpoints.jsonl", "others.jsonl")[seed % 3]
@@ -67,5 +83,34 @@ async def test_a_bundle_that_was_changed_is_refused(proxy: Proxy, clock: Clock, 
     else:
         line["chain"], line["erased_by"], line["parts"] = "", "nobody", []
     (bundle / name).write_text("".join(json.dumps(one) + "\n" for one in lines))
+    sign_again(proxy, bundle)
     done = check(bundle)
     assert done.returncode == 1 and done.stderr.strip(), done.stdout
+
+
+async def test_a_line_that_was_taken_out_is_noticed_and_its_file_named(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    with proxy.services.database.write() as connection:
+        set_retention(connection, Retention("acme", "short", 30, "contract"), "key-1", clock())
+    bundle = unpacked(proxy, tmp_path)
+    taken: set[tuple[str, str]] = set()
+    for name in ("events.jsonl", "access.jsonl", "others.jsonl", "checkpoints.jsonl", "README.txt", "verify.py"):
+        lines = (bundle / name).read_bytes().splitlines(keepends=True)
+        for at in range(len(lines) - 1, -1, -1):  # the last line of each kind: nothing comes after it in its file's chain
+            kind = json.loads(lines[at]).get("kind", "") if name.endswith(".jsonl") else ""
+            if (name, kind) not in taken:
+                (bundle / name).write_bytes(b"".join(lines[:at] + lines[at + 1 :]))
+                done = check(bundle)
+                assert done.returncode == 1 and f"{name}: 1 of its {len(lines)} lines is gone" in done.stderr, done.stdout
+                taken.add((name, kind))
+        (bundle / name).write_bytes(b"".join(lines))
+    assert check(bundle).returncode == 0
+    assert {kind for _, kind in taken} >= {
+        "event",
+        "access_log",
+        "reward",
+        "consent",
+        "retention_policy",
+        "training_use",
+        "quarantine",
+    }
