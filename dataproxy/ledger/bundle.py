@@ -38,13 +38,19 @@ _PIECE = 1 << 20
 _PROGRAM = Path(__file__).parent / "evidence" / "verify.py"
 _README = """Evidence of what Headrace recorded for one tenant, redacted.
 
-  python verify.py         checks everything in this directory; needs Python 3.11 and the package `cryptography`
+  python verify.py             checks everything in this directory; needs Python 3.11 and the package `cryptography`
+  python verify.py --key KEY   and that KEY, which you were given by other means, is the key that signed it all
 
 events.jsonl, access.jsonl, others.jsonl   a row a line: what it holds, its salt, and the path from its leaf to the last checkpoint
 checkpoints.jsonl                          every signed checkpoint of the log, each proven to continue the one before, with the
                                            signatures of witnesses: python verify.py --witness KEY demands one of them
 manifest.txt                               lines and SHA-256 of every other file, signed with the same key: none was taken out since
-ledger.pub                                 the key that signed them: compare it with the one that you were given by other means
+ledger.pub                                 the key that signed them: the same text as ledger.pub where Headrace's keys are
+
+Compare the key with the one that you were given by other means. Its two forms:
+
+  64 hex digits, as in ledger.pub   %s
+  as tools for signed notes say it  %s
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
 by an event that is not in this bundle.
@@ -77,9 +83,9 @@ def write_bundle(
             part.seek(0)
             manifest += _add(bundle, name, iter(lambda part=part: part.read(_PIECE), b""))
         manifest += _add(bundle, "checkpoints.jsonl", _checkpoints(notes, tree, lines_of(connection, tenant)))
-        manifest += _add(bundle, "ledger.pub", [f"{verifier.key_line()}\n".encode()])
+        manifest += _add(bundle, "ledger.pub", [f"{verifier.public.hex()}\n".encode()])
         manifest += _add(bundle, "verify.py", [_PROGRAM.read_bytes()])
-        manifest += _add(bundle, "README.txt", [_README.encode()])
+        manifest += _add(bundle, "README.txt", [(_README % (verifier.public.hex(), verifier.key_line())).encode()])
         manifest += _add(bundle, "tenant.txt", [f"{tenant}\n".encode()])
         bundle.writestr("manifest.txt", checkpoints.signer.sign_text(manifest))
     return num

@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 FIRST = bytes(32)
+ED25519 = b"\1"
 FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
 
 
@@ -66,18 +67,28 @@ def continues(old: int, new: int, old_root: bytes, new_root: bytes, proof: list[
     return last == 0 and left == old_root and right == new_root
 
 
-def open_note(note: str, key_line: str, tenant: str, suffix: str = "") -> list[str]:
+class Key:
+    """The public key that signed it all. ``hex``: its form in ledger.pub, which is ``text``; ``line``: its form in signed notes."""
+
+    def __init__(self, text: str) -> None:
+        self.hex = text.strip().lower()
+        public = bytes.fromhex(self.hex)
+        self.public = Ed25519PublicKey.from_public_bytes(public)
+        self.name = f"headrace-{hashlib.sha256(public).hexdigest()[:16]}"
+        self.id = hashlib.sha256(self.name.encode() + b"\n" + ED25519 + public).digest()[:4]
+        self.line = f"{self.name}+{self.id.hex()}+{base64.b64encode(ED25519 + public).decode()}"
+
+
+def open_note(note: str, key: Key, tenant: str, suffix: str = "") -> list[str]:
     """The lines of a note that the key signed, below its origin; raises InvalidSignature for any other."""
-    name, key_id, encoded = key_line.strip().split("+", 2)
-    public = base64.b64decode(encoded)[1:]
     text, _, signatures = note.partition("\n\n")
     for line in signatures.split("\n"):
-        if line.startswith("\u2014 " + name + " "):
+        if line.startswith(f"\u2014 {key.name} "):
             signature = base64.b64decode(line.split(" ")[2])
-            if signature[:4].hex() == key_id:
-                Ed25519PublicKey.from_public_bytes(public).verify(signature[4:], (text + "\n").encode())
+            if signature[:4] == key.id:
+                key.public.verify(signature[4:], (text + "\n").encode())
                 origin, *lines = text.split("\n")
-                if origin == name + "/" + quote(tenant, safe="") + suffix:
+                if origin == key.name + "/" + quote(tenant, safe="") + suffix:
                     return lines
     raise InvalidSignature
 
@@ -99,10 +110,10 @@ def leaf_hash(tenant: str, row: dict[str, Any]) -> bytes:
     return hashlib.sha256(b"\0headrace leaf v1\0" + framed).digest()
 
 
-def check_files(directory: Path, tenant: str) -> list[str]:
+def check_files(directory: Path, key: Key, tenant: str) -> list[str]:
     """What is wrong with the files, by the signed manifest: a line and a SHA-256 for each."""
     try:
-        lines = open_note((directory / "manifest.txt").read_text(), (directory / "ledger.pub").read_text(), tenant, "/evidence")
+        lines = open_note((directory / "manifest.txt").read_text(), key, tenant, "/evidence")
     except InvalidSignature:
         return ["manifest.txt: not signed by this key for this tenant"]
     problems = []
@@ -119,14 +130,13 @@ def check_files(directory: Path, tenant: str) -> list[str]:
     return problems
 
 
-def check_checkpoints(directory: Path, tenant: str) -> tuple[int, bytes]:
+def check_checkpoints(directory: Path, key: Key, tenant: str) -> tuple[int, bytes]:
     """The last (size, root)."""
-    key_line = (directory / "ledger.pub").read_text()
     before: tuple[int, bytes] | None = None
     for text in (directory / "checkpoints.jsonl").read_text().splitlines():
         line = json.loads(text)
         try:
-            num_leaves, encoded = open_note(line["note"], key_line, tenant)
+            num_leaves, encoded = open_note(line["note"], key, tenant)
             size, root = int(num_leaves), base64.b64decode(encoded)
         except InvalidSignature:
             sys.exit(f"checkpoint of {line['size']} leaves: not signed by this key for this tenant")
@@ -193,19 +203,25 @@ def main() -> None:
     """Check the directory, or the one that this program lies in."""
     parser = argparse.ArgumentParser(description="Check an evidence bundle.")
     parser.add_argument("directory", type=Path, nargs="?", default=Path(__file__).parent)
+    parser.add_argument("--key", help="the key that you were given by other means, in either form: no other may have signed it")
     parser.add_argument("--witness", action="append", default=[], help="a witness's verifier key: name+id+key")
     arguments = parser.parse_args()
     directory = arguments.directory
     tenant = (directory / "tenant.txt").read_text().rstrip("\n")
-    if problems := check_files(directory, tenant):
+    key = Key((directory / "ledger.pub").read_text())
+    if arguments.key is not None and arguments.key.strip() != key.line and arguments.key.strip().lower() != key.hex:
+        sys.exit(f"ledger.pub: it is {key.hex} ({key.line}), another key than the one given with --key")
+    if problems := check_files(directory, key, tenant):
         sys.exit("\n".join(problems))
-    size, root = check_checkpoints(directory, tenant)
+    size, root = check_checkpoints(directory, key, tenant)
     num, erased = check_rows(directory, tenant, size, root)
     rest = f"the other {size - num} are not in this evidence" if num < size else "it is all here"
     print(f"verified: {num} rows of {tenant} ({erased} erased), in a log of {size} leaves; {rest}")
     for key_line in arguments.witness:
         print(f"{key_line.split('+')[0]} has cosigned {check_witness(directory, key_line)} leaves")
-    print(f"signed by the key {(directory / 'ledger.pub').read_text().strip()}")
+    print(f"signed by the key {key.hex}, which tools for signed notes write {key.line}")
+    if arguments.key is None:
+        print("compare it with the one that you were given by other means: --key KEY does it")
 
 
 if __name__ == "__main__":

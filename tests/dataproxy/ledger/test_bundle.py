@@ -14,6 +14,7 @@ from sqlalchemy import select
 from dataproxy.client.review_types import Retention
 from dataproxy.ledger.bundle import write_bundle
 from dataproxy.ledger.evidence import verify
+from dataproxy.ledger.notes import NoteSigner
 from dataproxy.retain.retention import set_retention
 from dataproxy.store.schema import event, trajectory
 from tests.dataproxy.ledger.lived_in import live
@@ -31,9 +32,9 @@ def unpacked(proxy: Proxy, directory: Path, trajectories: list[str] | None = Non
     return directory / "e"
 
 
-def check(bundle: Path) -> subprocess.CompletedProcess[str]:
+def check(bundle: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """What our own copy of the program says: the one in the bundle may be what was changed."""
-    program = [sys.executable, "-I", str(verify.__file__), str(bundle)]
+    program = [sys.executable, "-I", str(verify.__file__), str(bundle), *arguments]
     return subprocess.run(program, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -114,3 +115,19 @@ async def test_a_line_that_was_taken_out_is_noticed_and_its_file_named(proxy: Pr
         "training_use",
         "quarantine",
     }
+
+
+async def test_the_key_is_compared_with_the_one_given_in_either_form(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    bundle, verifier = unpacked(proxy, tmp_path), proxy.services.checkpoints.signer.verifier
+    given = (proxy.files.directory / "ledger.pub").read_text()
+    assert (bundle / "ledger.pub").read_text() == given
+    done = check(bundle)
+    for shown in (done.stdout, (bundle / "README.txt").read_text()):
+        assert given.strip() in shown and verifier.key_line() in shown
+    for key in (given, verifier.key_line()):
+        assert check(bundle, "--key", key).returncode == 0
+    other = NoteSigner(bytes(32)).verifier
+    for key in (other.public.hex(), other.key_line(), ""):
+        done = check(bundle, "--key", key)
+        assert done.returncode == 1 and "another key than the one given" in done.stderr
