@@ -24,7 +24,7 @@ from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree
-from dataproxy.store.schema import access_log, checkpoint, log_leaf, log_salt, tombstone
+from dataproxy.store.schema import checkpoint, log_leaf, log_salt, tombstone
 
 _CHUNK = 200
 _ALWAYS = (
@@ -53,7 +53,8 @@ Compare the key with the one that you were given by other means. Its two forms:
   as tools for signed notes say it  %s
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
-by an event that is not in this bundle.
+by an event that is not in this bundle. What Headrace itself left out shows only where verify.py says that all leaves of the log
+are here: in evidence of a whole tenant.
 """
 
 
@@ -144,16 +145,17 @@ def _indexes(connection: Connection, tenant: str, trajectories: Sequence[str]) -
         found.update(connection.execute(mine.where(chain, text("chain <> ''"))).scalars())
     for kind in _ALWAYS:
         found.update(connection.execute(mine.where(log_leaf.c.kind == kind)).scalars())
-    is_read = and_(access_log.c.tenant == log_leaf.c.tenant, access_log.c.event_id == log_leaf.c.row_key)
-    reads = mine.join(access_log, is_read).where(log_leaf.c.kind == "event")
+    read = log_leaf.alias("read")
+    is_read = and_(read.c.tenant == log_leaf.c.tenant, read.c.kind == "access_log", read.c.row_key == log_leaf.c.row_key)
+    reads = mine.join(read, is_read).where(log_leaf.c.kind == "event")
     return found | set(connection.execute(reads).scalars())
 
 
 def _reads_among(connection: Connection, tenant: str, leaves: Sequence[Row[tuple[Any, ...]]]) -> set[str]:
-    """The keys of those ``leaves`` that say who read; a read is an event and a row."""
+    """The keys of those ``leaves`` that say who read; a read is an event and a row, which may be gone and still has its leaf."""
     keys = [leaf.row_key for leaf in leaves if leaf.kind in ("event", "access_log")]
-    where = (access_log.c.tenant == tenant, access_log.c.event_id.in_(keys))
-    return set(connection.execute(select(access_log.c.event_id).where(*where)).scalars())
+    where = (log_leaf.c.tenant == tenant, log_leaf.c.kind == "access_log", log_leaf.c.row_key.in_(keys))
+    return set(connection.execute(select(log_leaf.c.row_key).where(*where)).scalars())
 
 
 def _lines(

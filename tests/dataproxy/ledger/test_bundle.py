@@ -1,15 +1,17 @@
 """Evidence: the program in it proves it with nothing of ours, and refuses it after any change."""
 
 import hashlib
+import hmac
 import json
 import random
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from dataproxy.client.review_types import Retention
 from dataproxy.ledger.bundle import write_bundle
@@ -17,6 +19,7 @@ from dataproxy.ledger.evidence import verify
 from dataproxy.ledger.notes import NoteSigner
 from dataproxy.retain.retention import set_retention
 from dataproxy.store.schema import event, trajectory
+from tests.dataproxy.exchanges import exchange, user, write
 from tests.dataproxy.ledger.lived_in import live
 from tests.dataproxy.proxy import Clock, Proxy
 from tests.dataproxy.retain.erasing import erased
@@ -53,10 +56,13 @@ async def test_a_bundle_proves_itself_with_erased_rows_in_it(proxy: Proxy, clock
     bundle = unpacked(proxy, tmp_path)
     done = check(bundle)
     assert done.returncode == 0 and "(1 erased)" in done.stdout, done.stdout + done.stderr
-    assert done.stdout.splitlines()[0].endswith("it is all here")
+    assert "all of them are here" in done.stdout
     assert (bundle / "verify.py").read_bytes() == Path(str(verify.__file__)).read_bytes()
     assert "hello from acme" in (bundle / "events.jsonl").read_text()
     assert "hello from other" not in "".join(path.read_text() for path in bundle.iterdir())
+    assert re.search(r"\(1 erased\): \d+ events, 2 rewards, 1 read, 1 event of a read, ", done.stdout), done.stdout
+    counts = re.findall(r"(\d+) [a-z]", done.stdout.splitlines()[0].partition("erased): ")[2])
+    assert f"verified: {sum(map(int, counts))} rows of acme" in done.stdout
     assert (bundle / "access.jsonl").read_text().count("\n") == 2  # the event and its row in the access log
 
 
@@ -86,7 +92,7 @@ async def test_a_bundle_that_was_changed_and_signed_again_is_refused(proxy: Prox
     (bundle / name).write_text("".join(json.dumps(one) + "\n" for one in lines))
     sign_again(proxy, bundle)
     done = check(bundle)
-    assert done.returncode == 1 and done.stderr.strip(), done.stdout
+    assert done.returncode == 1 and f"\n{name} line " in done.stderr and "manifest" not in done.stderr, done.stdout
 
 
 async def test_a_line_that_was_taken_out_is_noticed_and_its_file_named(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
@@ -131,3 +137,81 @@ async def test_the_key_is_compared_with_the_one_given_in_either_form(proxy: Prox
     for key in (other.public.hex(), other.key_line(), ""):
         done = check(bundle, "--key", key)
         assert done.returncode == 1 and "another key than the one given" in done.stderr
+    done = check(bundle, "--witness", "no key")
+    assert done.returncode == 1 and "--witness: no key is no verifier key" in done.stderr
+
+
+def problems(bundle: Path) -> list[str]:
+    """The same as the program would name, and quicker."""
+    found = verify.Bundle(bundle)
+    verify.check(found, None, [])
+    return found.problems
+
+
+async def test_any_byte_of_any_file_is_answered_for_and_the_file_is_named(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    bundle, chance = unpacked(proxy, tmp_path), random.Random(7)
+    assert {path.name for path in bundle.iterdir()} == set(verify.NAMES) and not problems(bundle)
+    for name in verify.NAMES:
+        whole = (bundle / name).read_bytes()
+        for _ in range(40):
+            at, bit = chance.randrange(len(whole)), 1 << chance.randrange(8)
+            (bundle / name).write_bytes(whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
+            assert any(problem.startswith(name) for problem in problems(bundle)), (name, at, bit)
+        (bundle / name).unlink()
+        assert f"{name}: it is missing" in problems(bundle)
+        (bundle / name).write_bytes(whole)
+
+
+async def test_all_that_is_wrong_is_named_with_file_and_line_and_not_without_end(
+    proxy: Proxy, clock: Clock, tmp_path: Path
+) -> None:
+    await live(proxy, clock)
+    bundle = unpacked(proxy, tmp_path)
+    lines = (bundle / "events.jsonl").read_text().splitlines(keepends=True)
+    (bundle / "events.jsonl").write_text("".join([lines[0], "{" + lines[1], *lines[2:]]))
+    (bundle / "others.jsonl").write_text((bundle / "others.jsonl").read_text().replace('"', "'", 1))
+    (bundle / "README.txt").unlink()
+    done = check(bundle)
+    assert done.returncode == 1 and not done.stdout and "Traceback" not in done.stderr
+    for named in ("events.jsonl line 2: it was changed", "others.jsonl line 1: it was changed", "README.txt: it is missing"):
+        assert f"\n{named}" in done.stderr, done.stderr
+    assert "are gone" not in done.stderr and "events.jsonl line 1:" not in done.stderr
+    with (bundle / "events.jsonl").open("a") as file:
+        file.write("no row\n" * 30)
+    shown = check(bundle).stderr.splitlines()
+    num = int(shown[0].split()[2])
+    assert num > 30 and len(shown) == 1 + verify.MOST + 1 and shown[-1] == f"and {num - verify.MOST} more"
+
+
+async def test_a_read_that_was_deleted_before_the_export_is_gone(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    with proxy.services.database.write() as connection:
+        connection.execute(text("DROP TRIGGER access_log_no_delete"))
+        connection.execute(text("DELETE FROM access_log WHERE tenant = 'acme'"))
+    (problem,) = problems(unpacked(proxy, tmp_path))
+    assert re.fullmatch(r"access\.jsonl line \d: access_log \w+ \(leaf \d+\): the row is gone", problem)
+
+
+async def test_a_text_with_any_line_separator_is_one_line(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    journal = proxy.journal()
+    await write(journal, exchange([user("one\u2028two\x85three\x0bfour\r\nfive")], tenant="acme"))
+    journal.close()
+    proxy.drain()
+    bundle = unpacked(proxy, tmp_path)
+    assert "one\u2028two" in (bundle / "events.jsonl").read_text() and not problems(bundle)
+
+
+async def test_a_row_made_up_or_shown_twice_is_refused_whoever_signed(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+    await live(proxy, clock)
+    bundle = unpacked(proxy, tmp_path)
+    whole = (bundle / "others.jsonl").read_text()
+    row = next(one for one in map(json.loads, whole.splitlines()) if one["kind"] == "consent")
+    (bundle / "others.jsonl").write_text(whole + json.dumps(row) + "\n")
+    sign_again(proxy, bundle)
+    assert [problem.rpartition(": ")[2] for problem in problems(bundle)] == ["it is here twice"]
+    commitment = hmac.digest(bytes(16), b"", "sha256").hex()
+    made_up = {**row, "key": "made-up", "parts": [], "salt": bytes(16).hex(), "commitment": commitment}
+    (bundle / "others.jsonl").write_text(whole + json.dumps(made_up) + "\n")
+    sign_again(proxy, bundle)
+    assert [problem.rpartition(": ")[2] for problem in problems(bundle)] == ["it is no leaf of the last checkpoint"]
