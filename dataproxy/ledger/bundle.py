@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 from sqlalchemy import Connection, Row, and_, select, text
@@ -81,8 +81,7 @@ def write_bundle(
         verifier = checkpoints.signer.verifier
         manifest = f"{verifier.origin(tenant)}/evidence\n"
         for name, part in parts.items():
-            part.seek(0)
-            manifest += _add(bundle, name, iter(lambda part=part: part.read(_PIECE), b""))
+            manifest += _add(bundle, name, _pieces(part))
         manifest += _add(bundle, "checkpoints.jsonl", _checkpoints(notes, tree, lines_of(connection, tenant)))
         manifest += _add(bundle, "ledger.pub", [f"{verifier.public.hex()}\n".encode()])
         manifest += _add(bundle, "verify.py", [_PROGRAM.read_bytes()])
@@ -90,6 +89,12 @@ def write_bundle(
         manifest += _add(bundle, "tenant.txt", [f"{tenant}\n".encode()])
         bundle.writestr("manifest.txt", checkpoints.signer.sign_text(manifest))
     return num
+
+
+def _pieces(part: IO[bytes]) -> Iterator[bytes]:
+    part.seek(0)
+    while piece := part.read(_PIECE):
+        yield piece
 
 
 def _add(bundle: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
