@@ -124,7 +124,7 @@ def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id
         verifier = services.checkpoints.signer.verifier
         proof = proof_of(connection, found, trajectory_id, services.checkpoints)
     put_on_record(services, seat.caller, [found], "proof", trajectory_id, seat.purpose)
-    return render(request, "proof.html", seat, proof=proof, trajectory_id=trajectory_id, owner=found, key_line=verifier.key_line())
+    return render(request, "proof.html", seat, proof=proof, trajectory_id=trajectory_id, owner=found, verifier=verifier)
 
 
 def _named(services: Services, seat: Seat, text: str) -> str | None:

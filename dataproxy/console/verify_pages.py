@@ -19,8 +19,8 @@ def get_verify(request: Request, services: ServicesDep, seat: Seat) -> Response:
     require(seat.caller, "reviewer")
     audits: Audits = request.app.state.audits
     template = "verify_piece.html" if "hx-request" in request.headers else "verify.html"
-    key_line = services.checkpoints.signer.verifier.key_line()
-    return render(request, template, seat, audit=audits.last(scope(seat.caller)), key_line=key_line)
+    verifier = services.checkpoints.signer.verifier
+    return render(request, template, seat, audit=audits.last(scope(seat.caller)), verifier=verifier)
 
 
 @router.post("/verify")

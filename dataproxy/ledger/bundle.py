@@ -1,16 +1,17 @@
 """Evidence: rows with their proofs, the checkpoints, who read, the public key, and a program that checks it all without us.
 
+A manifest signed with the key of the checkpoints counts and hashes every other file, so that nothing can be left out on the way.
 What a bundle shows is redacted, and it holds the salts of the leaves in it: whoever has the rows may know what they were bound to.
 """
 
 import base64
-import shutil
+import hashlib
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import msgspec
 from sqlalchemy import Connection, Row, and_, select, text
@@ -23,7 +24,7 @@ from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree
-from dataproxy.store.schema import access_log, checkpoint, log_leaf, log_salt, tombstone
+from dataproxy.store.schema import checkpoint, log_leaf, log_salt, tombstone
 
 _CHUNK = 200
 _ALWAYS = (
@@ -33,18 +34,27 @@ _ALWAYS = (
 """Beside what happened: who read it, and the policies that it was recorded, redacted, kept and trained under."""
 _FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
 _SPOOLED_BYTES = 16 << 20
+_PIECE = 1 << 20
 _PROGRAM = Path(__file__).parent / "evidence" / "verify.py"
 _README = """Evidence of what Headrace recorded for one tenant, redacted.
 
-  python verify.py         checks everything in this directory; needs Python 3.11 and the package `cryptography`
+  python verify.py             checks everything in this directory; needs Python 3.11 and the package `cryptography`
+  python verify.py --key KEY   and that KEY, which you were given by other means, is the key that signed it all
 
 events.jsonl, access.jsonl, others.jsonl   a row a line: what it holds, its salt, and the path from its leaf to the last checkpoint
 checkpoints.jsonl                          every signed checkpoint of the log, each proven to continue the one before, with the
                                            signatures of witnesses: python verify.py --witness KEY demands one of them
-ledger.pub                                 the key that signed them: compare it with the one that you were given by other means
+manifest.txt                               lines and SHA-256 of every other file, signed with the same key: none was taken out since
+ledger.pub                                 the key that signed them: the same text as ledger.pub where Headrace's keys are
+
+Compare the key with the one that you were given by other means. Its two forms:
+
+  64 hex digits, as in ledger.pub   %s
+  as tools for signed notes say it  %s
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
-by an event that is not in this bundle.
+by an event that is not in this bundle. What Headrace itself left out shows only where verify.py says that all leaves of the log
+are here: in evidence of a whole tenant.
 """
 
 
@@ -68,16 +78,34 @@ def write_bundle(
                 parts[name].write(msgspec.json.encode(line) + b"\n")
                 num += 1
         bundle = stack.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+        verifier = checkpoints.signer.verifier
+        manifest = f"{verifier.origin(tenant)}/evidence\n"
         for name, part in parts.items():
-            part.seek(0)
-            with bundle.open(name, "w", force_zip64=True) as place:
-                shutil.copyfileobj(part, place)
-        bundle.writestr("checkpoints.jsonl", b"".join(_checkpoints(notes, tree, lines_of(connection, tenant))))
-        bundle.writestr("ledger.pub", checkpoints.signer.verifier.key_line() + "\n")
-        bundle.writestr("verify.py", _PROGRAM.read_bytes())
-        bundle.writestr("README.txt", _README)
-        bundle.writestr("tenant.txt", tenant + "\n")
+            manifest += _add(bundle, name, _pieces(part))
+        manifest += _add(bundle, "checkpoints.jsonl", _checkpoints(notes, tree, lines_of(connection, tenant)))
+        manifest += _add(bundle, "ledger.pub", [f"{verifier.public.hex()}\n".encode()])
+        manifest += _add(bundle, "verify.py", [_PROGRAM.read_bytes()])
+        manifest += _add(bundle, "README.txt", [(_README % (verifier.public.hex(), verifier.key_line())).encode()])
+        manifest += _add(bundle, "tenant.txt", [f"{tenant}\n".encode()])
+        bundle.writestr("manifest.txt", checkpoints.signer.sign_text(manifest))
     return num
+
+
+def _pieces(part: IO[bytes]) -> Iterator[bytes]:
+    part.seek(0)
+    while piece := part.read(_PIECE):
+        yield piece
+
+
+def _add(bundle: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """Write one file; gives its line of the manifest."""
+    num_lines, digest = 0, hashlib.sha256()
+    with bundle.open(name, "w", force_zip64=True) as place:
+        for piece in pieces:
+            place.write(piece)
+            digest.update(piece)
+            num_lines += piece.count(b"\n")
+    return f"{num_lines} {digest.hexdigest()} {name}\n"
 
 
 def signed_tree(connection: Connection, tenant: str, size: int, note: str, checkpoints: Checkpoints) -> TiledTree:
@@ -122,16 +150,17 @@ def _indexes(connection: Connection, tenant: str, trajectories: Sequence[str]) -
         found.update(connection.execute(mine.where(chain, text("chain <> ''"))).scalars())
     for kind in _ALWAYS:
         found.update(connection.execute(mine.where(log_leaf.c.kind == kind)).scalars())
-    is_read = and_(access_log.c.tenant == log_leaf.c.tenant, access_log.c.event_id == log_leaf.c.row_key)
-    reads = mine.join(access_log, is_read).where(log_leaf.c.kind == "event")
+    read = log_leaf.alias("read")
+    is_read = and_(read.c.tenant == log_leaf.c.tenant, read.c.kind == "access_log", read.c.row_key == log_leaf.c.row_key)
+    reads = mine.join(read, is_read).where(log_leaf.c.kind == "event")
     return found | set(connection.execute(reads).scalars())
 
 
 def _reads_among(connection: Connection, tenant: str, leaves: Sequence[Row[tuple[Any, ...]]]) -> set[str]:
-    """The keys of those ``leaves`` that say who read; a read is an event and a row."""
+    """The keys of those ``leaves`` that say who read; a read is an event and a row, which may be gone and still has its leaf."""
     keys = [leaf.row_key for leaf in leaves if leaf.kind in ("event", "access_log")]
-    where = (access_log.c.tenant == tenant, access_log.c.event_id.in_(keys))
-    return set(connection.execute(select(access_log.c.event_id).where(*where)).scalars())
+    where = (log_leaf.c.tenant == tenant, log_leaf.c.kind == "access_log", log_leaf.c.row_key.in_(keys))
+    return set(connection.execute(select(log_leaf.c.row_key).where(*where)).scalars())
 
 
 def _lines(

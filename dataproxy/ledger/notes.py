@@ -92,6 +92,9 @@ class NoteSigner:
 
     def sign(self, tenant: str, size: int, root: bytes) -> str:
         """The note of ``tenant``'s tree of ``size`` leaves."""
-        text = Checkpoint(self.verifier.origin(tenant), size, root).text()
+        return self.sign_text(Checkpoint(self.verifier.origin(tenant), size, root).text())
+
+    def sign_text(self, text: str) -> str:
+        """The note of any ``text`` of whole lines; what is no checkpoint begins with another origin than a log's."""
         signature = base64.b64encode(self.verifier.key_id + self._key.sign(text.encode())).decode()
         return f"{text}\n— {self.verifier.name} {signature}\n"

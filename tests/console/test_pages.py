@@ -1,5 +1,6 @@
 """Each page with what stands on it, and each role's limits."""
 
+import html
 import re
 
 import pytest
@@ -177,6 +178,13 @@ def test_the_proof_names_every_row_and_finds_the_one_that_was_changed(stage: Sta
     assert "1 of its rows are not what the log says" in browser.text
     with stage.proxy.services.database.write() as connection:
         connection.execute(event.update().where(event.c.trajectory_id == name).values(status=500))
+
+
+def test_the_key_is_shown_as_its_file_and_as_notes_have_it(stage: Stage) -> None:
+    verifier = stage.proxy.services.checkpoints.signer.verifier
+    for page in ("/verify", f"/trajectories/{stage.names['orders']}/proof"):
+        shown = html.unescape(stage.browser().get(page).text)
+        assert (stage.proxy.files.directory / "ledger.pub").read_text().strip() in shown and verifier.key_line() in shown
 
 
 def leaves_of(stage: Stage, name: str) -> int:

@@ -49,6 +49,11 @@ def test_a_changed_note_is_refused(change: tuple[str, str]) -> None:
         SIGNER.verifier.open(note.replace(*change))
 
 
+def test_a_signed_text_of_another_origin_is_no_checkpoint() -> None:
+    with pytest.raises(NoteInvalid, match="it is no checkpoint"):
+        SIGNER.verifier.open(SIGNER.sign_text(f"{SIGNER.verifier.origin('acme')}/evidence\n3 {ROOT.hex()} events.jsonl\n"))
+
+
 async def test_what_did_not_grow_gets_no_checkpoint(proxy: Proxy, clock: Clock) -> None:
     await live(proxy, clock)
     assert proxy.services.checkpoints.cut() == 0
