@@ -28,7 +28,13 @@ MEASURED: Final = (
     ("Trained tokens a second", "trained_tokens_per_s", "of forward, backward and update"),
     ("Computed tokens a second", "computed_tokens_per_s", "shared beginnings count once"),
 )
-_TITLES = {name: (title, says) for title, name, says in MEASURED}
+SWAPPED: Final = (
+    ("Pause of the swap", "paused_s", "seconds that an engine held its requests; the longest of all engines"),
+    ("In flight at the swap", "num_in_flight_before", "calls that were being answered when it began"),
+    ("Aborted by the swap", "num_aborted", "calls that it ended"),
+)
+"""Measured when a version was first swapped in, by whatever swapped it in: no step has these."""
+_TITLES = {name: (title, says) for title, name, says in (*MEASURED, *SWAPPED)}
 Z95 = 1.96
 
 
@@ -69,6 +75,17 @@ def charts_of(outcomes: Sequence[VersionOutcome], versions: Sequence[PolicyVersi
         title, says = _TITLES.get(name, (name.replace("_", " "), ""))
         drawn.append(line_chart(title, [(one.version, one.metrics[name]) for one in versions if name in one.metrics], says))
     return [chart for chart in drawn if chart is not None]
+
+
+def measured(metrics: Mapping[str, float]) -> list[tuple[str, str, dict[str, float]]]:
+    """(title, what it says, figures) of a version's step and of its swap; what has no figure is left out."""
+    swap = {name: metrics[name] for _, name, _ in SWAPPED if name in metrics}
+    step = {name: value for name, value in metrics.items() if name not in swap}
+    parts = (
+        ("Measured in its step", "", step),
+        ("Measured when it was first swapped in", "By its publish, or by a promotion or a rollback if that came first.", swap),
+    )
+    return [part for part in parts if part[2]]
 
 
 def compared(first: Mapping[str, float], second: Mapping[str, float]) -> list[Compared]:

@@ -9,6 +9,7 @@ from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.console.lessons import MOST_LESSONS, lessons_of
+from dataproxy.console.measures import measured
 from dataproxy.console.order_pages import SHOWN, InService, may_order
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
@@ -51,7 +52,12 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
     shown: dict[str, Any] = {"version": version, "uses": uses, "more": more, "lessons": lessons, "states": states}
     used = {one: manifest.rewards[one] for one in owners if one in manifest.rewards} if manifest is not None else {}
     shown |= {"used": used, "then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
-    shown |= {"orders": orders, "may_order": may_order(seat.caller), "deeds": now_serves.deeds(version)}
+    shown |= {
+        "measured": measured(version.metrics),
+        "orders": orders,
+        "may_order": may_order(seat.caller),
+        "deeds": now_serves.deeds(version),
+    }
     return render(request, "version.html", seat, may_open=opens, operator=tenant is None, **shown)
 
 

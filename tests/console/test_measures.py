@@ -4,7 +4,7 @@ import pytest
 
 from atdp.versions import PolicyVersion, version_name
 from dataproxy.client.watch_types import VersionOutcome
-from dataproxy.console.measures import MEASURED, charts_of, compared, verdict
+from dataproxy.console.measures import MEASURED, charts_of, compared, measured, verdict
 
 STEPS = [
     PolicyVersion(version_name(i), None, "retired", i, "v", metrics={name: i + 0.5 for _, name, _ in MEASURED} | {"made_up": 1.0})
@@ -39,3 +39,11 @@ def test_one_rewarded_trajectory_says_nothing_and_a_figure_of_one_alone_has_no_d
     assert verdict(one, OUTCOMES[0]) is None and verdict(None, one) is None
     (figure,) = compared({"entropy": 1.0}, {})
     assert (figure.title, figure.first, figure.second, figure.difference) == ("Entropy", 1.0, None, None)
+
+
+def test_what_a_swap_measured_is_not_called_a_steps() -> None:
+    ((title, _, figures),) = measured({"paused_s": 0.2, "num_aborted": 0.0})
+    assert title == "Measured when it was first swapped in" and figures == {"paused_s": 0.2, "num_aborted": 0.0}
+    titles = {title: figures for title, _, figures in measured({"entropy": 1.0, "paused_s": 0.2})}
+    assert titles == {"Measured in its step": {"entropy": 1.0}, "Measured when it was first swapped in": {"paused_s": 0.2}}
+    assert measured({}) == []

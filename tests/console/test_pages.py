@@ -278,3 +278,11 @@ def test_a_version_shows_the_reward_that_was_used_and_todays_where_it_is_another
     stranger = stage.browser("reviewer", "other")
     stranger.get("/versions/v000004")
     assert "Nothing that you may see." in stranger.text and "1.5" not in stranger.text
+
+
+def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
+    for browser in (stage.browser(), stage.browser("admin", "")):
+        browser.get("/versions/v000000")
+        assert "Nothing: it is the model as it came." in browser.text
+    browser.get("/versions/v000002")
+    assert "Nothing is on record." in browser.text and "Nothing that you may see" not in browser.text
