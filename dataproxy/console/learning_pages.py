@@ -15,7 +15,7 @@ from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions as stored
 from dataproxy.store.version_history import states_of
-from dataproxy.store.version_orders import list_orders
+from dataproxy.store.version_orders import list_orders, orders_behind
 from dataproxy.store.version_outcomes import MOST_TRAJECTORIES, version_outcomes
 
 router = APIRouter()
@@ -32,7 +32,7 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
         versions = [training_routes.shown(seat.caller, one) for one in stored.list_versions(connection)]
         outcomes = version_outcomes(connection, tenant)
         alarms = look(connection, tenant, services.now_us(), outcomes)
-        changes = states_of(connection, limit=_CHANGES) if tenant is None else []
+        changes = orders_behind(connection, states_of(connection, limit=_CHANGES)) if tenant is None else []
         orders = list_orders(connection, SHOWN) if tenant is None else []
     recent = versions[-_MOST_VERSIONS:]
     now = InService.of(versions)

@@ -16,7 +16,7 @@ from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.version_history import lent_us, rebuild, rewards_at, states_of, uses_of
-from dataproxy.store.version_orders import list_orders
+from dataproxy.store.version_orders import list_orders, orders_behind
 from dataproxy.store.version_outcomes import version_outcomes
 
 router = APIRouter()
@@ -39,7 +39,7 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         owners = {row.trajectory_id: row.tenant for row in uses}
         now = rewards_at(connection, owners, None)
         outcomes = version_outcomes(connection, tenant, among=(index,))
-        states = states_of(connection, name) if tenant is None else []
+        states = orders_behind(connection, states_of(connection, name)) if tenant is None else []
         orders = list_orders(connection, SHOWN) if tenant is None else []
         now_serves = InService.of(versions.list_versions(connection))
     with services.database.read(EVERYBODY) as connection:

@@ -3,12 +3,16 @@
 import re
 
 import pytest
+from msgspec import structs
 from sqlalchemy import func, select
 
 from dataproxy.api.audit_routes import audit_steps
+from dataproxy.client.order_types import OrderAsk
 from dataproxy.client.review_types import AuditReport
 from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, tombstone, vault_approval, version_order
 from dataproxy.store.scope import EVERYBODY
+from dataproxy.store.version_orders import ask_order, move_order
+from dataproxy.store.versions import get_version, register_version
 from tests.console.conftest import Stage
 
 pytestmark = pytest.mark.slow
@@ -171,3 +175,18 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
     admin.post(f"/orders/{order_id}/withdraw")
     assert "withdrawn" in admin.text and stage.leaves("version_order") == 2
     assert admin.get(f"/orders?watching={order_id}").headers["hx-refresh"] == "true"
+
+
+def test_what_became_of_a_version_names_who_ordered_it_and_why(stage: Stage) -> None:
+    operator, now_us = stage.browser("admin", ""), stage.proxy.clock()
+    with stage.proxy.services.database.write() as connection:
+        order = ask_order(connection, OrderAsk("v000002", "serve", "v000004 was rude"), "key-on-duty", now_us)
+        move_order(connection, order.order_id, "begin", "", "internal-trainer", now_us)
+        version = structs.replace(get_version(connection, "v000002"), state="serving")
+        register_version(connection, version, "internal-trainer", now_us)
+        move_order(connection, order.order_id, "done", "", "internal-trainer", now_us)
+    told = f"ordered by key-on-duty, “v000004 was rude” {order.order_id}, carried out by internal-trainer"
+    for path, title, num in (("/learning", "What became of versions", 2), ("/versions/v000002", "What became of it", 1)):
+        operator.get(path)
+        became = operator.text.split(title)[1]
+        assert became.count(told) == num and "no order" in became
