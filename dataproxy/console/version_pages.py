@@ -10,7 +10,7 @@ from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.console.lessons import MOST_LESSONS, lessons_of
 from dataproxy.console.measures import measured
-from dataproxy.console.order_pages import SHOWN, InService, may_order
+from dataproxy.console.order_pages import SHOWN, InService, may_order, num_workers
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions
@@ -41,7 +41,7 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         outcomes = version_outcomes(connection, tenant, among=(index,))
         states = orders_behind(connection, states_of(connection, name)) if tenant is None else []
         orders = list_orders(connection, SHOWN) if tenant is None else []
-        now_serves = InService.of(versions.list_versions(connection))
+        every = versions.list_versions(connection)
     with services.database.read(EVERYBODY) as connection:
         manifest = versions.manifest_of(connection, stored) if uses else None
         at_us = manifest.as_of_us if manifest is not None else lent_us(connection, uses[0].lease_id) if uses else None
@@ -49,6 +49,7 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         then = rewards_at(connection, owners, at_us) if at_us is not None else {}
         lessons = lessons_of(connection, uses, manifest, at_us if at_us is not None else services.now_us(), opens)
     put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
+    in_service = InService.of(every, orders, num_workers(services, seat.caller))
     shown: dict[str, Any] = {"version": version, "uses": uses, "more": more, "lessons": lessons, "states": states}
     used = {one: manifest.rewards[one] for one in owners if one in manifest.rewards} if manifest is not None else {}
     shown |= {"used": used, "then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
@@ -56,7 +57,8 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         "measured": measured(version.metrics),
         "orders": orders,
         "may_order": may_order(seat.caller),
-        "deeds": now_serves.deeds(version),
+        "deeds": in_service.deeds(version),
+        "withheld": in_service.withheld(),
     }
     return render(request, "version.html", seat, may_open=opens, operator=tenant is None, **shown)
 

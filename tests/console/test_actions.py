@@ -1,6 +1,11 @@
 """Each action with its effect in the store and in the log."""
 
+import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 from msgspec import structs
@@ -170,11 +175,58 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
     trainer.get("/versions/v000003/order")
     trainer.post("/versions/v000003/order", **asked)
     assert "it was better" in trainer.text and "waits for the keeper" in trainer.text and stage.leaves("version_order") == 1
+    for path in ("/learning", "/versions/v000001"):
+        assert "The order about v000003 is open: another can be given once" in admin.get(path).text, path
+        assert "/order?action=" not in admin.page, path
     assert "The order about v000003 is open still" in admin.get("/versions/v000001/order").text
     order_id = stage.proxy.rows(select(version_order.c.order_id))[0][0]
     admin.post(f"/orders/{order_id}/withdraw")
     assert "withdrawn" in admin.text and stage.leaves("version_order") == 2
+    assert "is open" not in admin.get("/learning").text and "/versions/v000001/order?action=serve" in admin.page
     assert admin.get(f"/orders?watching={order_id}").headers["hx-refresh"] == "true"
+
+
+def test_a_share_is_offered_where_a_second_worker_is_or_nothing_is_known_of_workers(stage: Stage) -> None:
+    trainer = stage.browser("trainer", "")
+    share = "/versions/v000001/order?action=canary"
+    assert share in trainer.get("/learning").text and trainer.get(share).status_code == 200
+    stack = stage.proxy.services.data_dir / "run" / "stack.json"
+    stack.parent.mkdir(exist_ok=True)
+    workers = ["w1"]
+    with answering_metrics(workers) as address:
+        stack.write_text(json.dumps({"gateway": address}))
+        for path in ("/learning", "/versions/v000001"):
+            assert "needs two workers, and the gateway has one" in trainer.get(path).text
+            assert share not in trainer.page and "/versions/v000001/order?action=serve" in trainer.page
+        assert trainer.get(share).status_code == 400 and "needs two workers" in trainer.text
+        workers.append("w2")
+        assert share in trainer.get("/learning").text and "two workers" not in trainer.text
+    stack.unlink()
+
+
+@contextmanager
+def answering_metrics(workers: list[str]) -> Iterator[str]:
+    """The address of a gateway that says how ``workers`` are."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = "".join(f'headrace_gateway_worker_health{{worker="{one}"}} 0\n' for one in workers).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_became_of_a_version_names_who_ordered_it_and_why(stage: Stage) -> None:
