@@ -124,7 +124,7 @@ def get_order(
     with services.database.read() as connection:
         versions = stored.list_versions(connection)
         version = stored.get_version(connection, name)
-        affected = _affected(connection, services.now_us())
+        concerned = concerns(*_affected(connection, services.now_us()))
         open_one = next((one for one in list_orders(connection, 1) if one.is_open), None)
     now = InService.of(versions, num_workers=num_workers(services, seat.caller))
     title = dict(now.deeds(version)).get(action)
@@ -134,7 +134,7 @@ def get_order(
         raise Refused(f"as things are, there is nothing of that kind to order about {name}: it is {version.state}")
     says = now.consequences(version, action)
     return render(
-        request, "order.html", seat, version=version, action=action, title=title, says=says, affected=affected, open=open_one
+        request, "order.html", seat, version=version, action=action, title=title, says=says, concerned=concerned, open=open_one
     )
 
 
@@ -169,6 +169,13 @@ def post_withdrawal(services: ServicesDep, seat: Seat, _: Form, order_id: str) -
     """Take back what nobody has begun."""
     order_routes.post_step(services, seat.caller, order_id, "withdraw", msgspec.json.encode(OrderStep()))
     return RedirectResponse("/console/learning", 303)
+
+
+def concerns(num_tenants: int, num_conversations: int) -> str:
+    """Whom an order concerns, in a sentence; conversations are those that began in the last hour."""
+    whom = {0: "no tenant yet", 1: "the one tenant"}.get(num_tenants, f"all {num_tenants} tenants")
+    more, plural = "+" if num_conversations >= _MOST_COUNTED else "", "" if num_conversations == 1 else "s"
+    return f"It concerns {whom}; in the last hour {num_conversations:,}{more} conversation{plural} began."
 
 
 def _affected(connection: Connection, now_us: int) -> tuple[int, int]:

@@ -52,10 +52,18 @@ PLACES: Final[Mapping[str, str]] = {
 TERMS: Final[tuple[tuple[str, str], ...]] = (
     ("trajectory", "One conversation of an agent from its first call to its last: what it was asked, did, and was told."),
     ("turn", "One event of a trajectory: a call of the model, or of a tool. A branch goes on from an earlier turn."),
+    (
+        "choice",
+        "One answer of a call of the model. A call has one, unless the agent asked for several; each has its own decision, and a"
+        " turn is learned from if one of them is.",
+    ),
+    ("open, closed", "An open trajectory takes further calls of its conversation; a closed one none: they begin another."),
+    ("dialect", "The form of the API that the agent spoke, such as OpenAI's or Anthropic's; it is recorded in one form."),
     ("session", "What the agent itself says belongs together. One session may hold several trajectories."),
     ("redacted", "Taken out before anything was stored. A surrogate such as <EMAIL_1> stands in its place; the value is nowhere."),
     ("quarantine", "Calls that could not be redacted for certain. They lie sealed, are shown nowhere and never train."),
     ("decision", "Whether an answer may train, made when it was recorded, with the reason and the policy that held."),
+    ("admit-1-…", "The name of the policy that a decision was made by: its rules' number, and a fingerprint of their settings."),
     ("consent", "The word on record that a tenant's, an agent's or a session's calls may be recorded, and may be trained on."),
     ("reward", "How good it was, said by a user, a test, a judge or a rule, however late. Different rewards add up."),
     ("policy version", "One set of the model's weights, named v000007. It descends from a parent and learned from one batch."),

@@ -52,6 +52,11 @@ def learned_turns(
     return found
 
 
+def trainable_turns(connection: Connection, tenant: str, trajectory_id: str) -> LearnedTurns:
+    """The turns that may be learned from by the decisions on record, whatever a lease would say of rewards and age."""
+    return _count(_decided(connection, tenant, [trajectory_id]).get(trajectory_id, {}))
+
+
 def _with_raw(item: StoredSegment) -> StoredSegment:
     return replace(item, reason="eligible") if item.reason == VAULT_ONLY else item
 

@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from dataproxy.api.audit_routes import audit_steps
 from dataproxy.client.order_types import OrderAsk
 from dataproxy.client.review_types import AuditReport
+from dataproxy.console.order_pages import concerns
 from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, tombstone, vault_approval, version_order
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.version_orders import ask_order, move_order
@@ -164,6 +165,7 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
         assert own.get("/versions/v000003/order").status_code == 403 and "Roll back" not in own.get("/learning").text
         assert own.post("/versions/v000003/order", **asked).status_code == 403
     assert "v000003 answers every call from then on. v000004 is retired" in trainer.get("/versions/v000003/order").text
+    assert "It concerns " in trainer.text and " in the last hour " in trainer.text
     assert admin.get("/versions/v000004/order").status_code == 400 and admin.get("/versions/v000099/order").status_code == 404
     admin.get("/versions/v000003/order")
     assert admin.post("/versions/v000003/order", csrf="stolen", **asked).status_code == 403
@@ -184,6 +186,18 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
     assert "withdrawn" in admin.text and stage.leaves("version_order") == 2
     assert "is open" not in admin.get("/learning").text and "/versions/v000001/order?action=serve" in admin.page
     assert admin.get(f"/orders?watching={order_id}").headers["hx-refresh"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("num", "says"),
+    [
+        ((0, 0), "no tenant yet; in the last hour 0 conversations began."),
+        ((1, 1), "the one tenant; in the last hour 1 conversation began."),
+        ((2, 10_000), "all 2 tenants; in the last hour 10,000+ conversations began."),
+    ],
+)
+def test_whom_an_order_concerns_is_said_in_the_right_number(num: tuple[int, int], says: str) -> None:
+    assert concerns(*num) == f"It concerns {says}"
 
 
 def test_a_share_is_offered_where_a_second_worker_is_or_nothing_is_known_of_workers(stage: Stage) -> None:

@@ -200,8 +200,12 @@ def test_a_turn_says_why_and_a_trajectory_how_far_it_is(stage: Stage) -> None:
     browser = stage.browser()
     assert "the answer was an error" in browser.get(f"/trajectories/{stage.names['failed']}").text
     assert "Nothing of it may train" in browser.text
+    assert "Its one call of the model may not train. " in browser.text
+    assert "2 of its 3 calls of the model may train. " in browser.get(f"/trajectories/{stage.names['orders']}").text
     assert "It waits for a reward" in browser.get(f"/trajectories/{stage.names['hostile']}").text
     assert "no consent to train was on record" in browser.get("/terms").text
+    for word in ("choice", "dialect", "open, closed", "admit-1-…", "stale", "other_temperature"):
+        assert f">{word}<" in browser.page, word
 
 
 def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_other(stage: Stage) -> None:
