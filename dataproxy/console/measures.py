@@ -8,10 +8,11 @@ from atdp.versions import PolicyVersion
 from dataproxy.client.watch_types import SUCCESS_ABOVE, VersionOutcome
 from dataproxy.console.charts import Chart, line_chart
 
-EARNED: Final = (
-    ("Reward", "mean", "mean effective reward of the trajectories that the version answered last"),
-    ("Success", "success", f"share of them with a reward above {SUCCESS_ABOVE:g}"),
+EARNED: Final[tuple[tuple[str, str, str, tuple[float, float] | None], ...]] = (
+    ("Reward", "mean", "mean effective reward of the trajectories that the version answered last", None),
+    ("Success", "success", f"share of them with a reward above {SUCCESS_ABOVE:g}", (0.0, 1.0)),
 )
+"""Title, name, what it says, and its axis where that is always the same."""
 MEASURED: Final = (
     ("Reward in the batch", "reward_mean", "mean reward of what the version learned from"),
     ("Entropy", "entropy", "nats; falling to 0: the policy stops exploring"),
@@ -69,7 +70,9 @@ class Verdict:
 
 def charts_of(outcomes: Sequence[VersionOutcome], versions: Sequence[PolicyVersion]) -> list[Chart]:
     """A chart of each measure, those with a title first; what no version has is left out."""
-    drawn = [line_chart(title, [(one.version, getattr(one, name)) for one in outcomes], says) for title, name, says in EARNED]
+    drawn = [
+        line_chart(title, [(one.version, getattr(one, name)) for one in outcomes], says, axis) for title, name, says, axis in EARNED
+    ]
     others = sorted({name for one in versions for name in one.metrics} - _TITLES.keys())
     for name in (*_TITLES, *others):
         title, says = _TITLES.get(name, (name.replace("_", " "), ""))

@@ -22,6 +22,11 @@ def test_every_measure_is_drawn_by_step_and_an_unknown_one_too() -> None:
         assert [(dot.label, dot.value) for dot in chart.dots] == [("v000000", 0.5), ("v000001", 1.5), ("v000002", 2.5)], named
 
 
+def test_success_is_drawn_as_the_share_that_it_is() -> None:
+    (success,) = (chart for chart in charts_of(OUTCOMES[1:2], []) if chart.title == "Success")
+    assert [label for _, label in success.ticks] == ["0", "0.5", "1"] and success.dots[0].value == 0.2
+
+
 def test_what_was_not_measured_is_not_drawn() -> None:
     assert charts_of([], [PolicyVersion("v000000", None, "serving", 0, "v")]) == []
 
