@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 WIDTH, HEIGHT = 640, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 28
+_DIGIT, _GAP = 7.5, 8
+"""How wide a digit of a label is at most, and how far the label stands from the line."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,23 +36,32 @@ class Chart:
     bottom: int = HEIGHT - _BOTTOM
 
 
-def line_chart(title: str, points: Sequence[tuple[str, float]], says: str = "") -> Chart | None:
-    """``points`` are (label, value) in order, of which those without a finite value are left out; None where there is none."""
+def line_chart(
+    title: str, points: Sequence[tuple[str, float]], says: str = "", axis: tuple[float, float] | None = None
+) -> Chart | None:
+    """``points`` are (label, value) in order, of which those without a finite value are left out; None where there is none.
+
+    ``axis``: from where to where it goes; else from the least value to the greatest, or, where all are one, from 0 to that one.
+    """
     points = [point for point in points if math.isfinite(point[1])]
     if not points:
         return None
-    values = [value for _, value in points]
-    low, high = min(values), max(values)
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    step = (WIDTH - _LEFT - _RIGHT) / max(len(points) - 1, 1)
+    low, high = axis or _axis([value for _, value in points])
 
     def y_of(value: float) -> float:
-        return round(_TOP + (high - value) / (high - low) * (HEIGHT - _TOP - _BOTTOM), 1)
+        share = (high - value) / (high - low) if high > low else 1.0
+        return round(_TOP + share * (HEIGHT - _TOP - _BOTTOM), 1)
 
-    dots = [Dot(round(_LEFT + i * step, 1), y_of(value), label, value) for i, (label, value) in enumerate(points)]
-    ticks = [(y_of(value), short(value)) for value in (low, (low + high) / 2, high)]
-    return Chart(title, says, dots, " ".join(f"{dot.x},{dot.y}" for dot in dots), ticks)
+    ticks = [(y_of(value), short(value)) for value in sorted({low, (low + high) / 2, high})]
+    left = max(_LEFT, math.ceil(_GAP + _DIGIT * max(len(label) for _, label in ticks)))
+    step = (WIDTH - left - _RIGHT) / max(len(points) - 1, 1)
+    dots = [Dot(round(left + i * step, 1), y_of(value), label, value) for i, (label, value) in enumerate(points)]
+    return Chart(title, says, dots, " ".join(f"{dot.x},{dot.y}" for dot in dots), ticks, left=left)
+
+
+def _axis(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values), max(values)
+    return (low, high) if low < high else (min(low, 0.0), max(high, 0.0))
 
 
 def short(value: float) -> str:

@@ -10,12 +10,12 @@ from dataproxy.alarms.watch import look
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.console.measures import charts_of, compared, verdict
-from dataproxy.console.order_pages import SHOWN, InService, may_order
+from dataproxy.console.order_pages import SHOWN, InService, may_order, num_workers
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions as stored
 from dataproxy.store.version_history import states_of
-from dataproxy.store.version_orders import list_orders
+from dataproxy.store.version_orders import list_orders, orders_behind
 from dataproxy.store.version_outcomes import MOST_TRAJECTORIES, version_outcomes
 
 router = APIRouter()
@@ -32,10 +32,10 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
         versions = [training_routes.shown(seat.caller, one) for one in stored.list_versions(connection)]
         outcomes = version_outcomes(connection, tenant)
         alarms = look(connection, tenant, services.now_us(), outcomes)
-        changes = states_of(connection, limit=_CHANGES) if tenant is None else []
+        changes = orders_behind(connection, states_of(connection, limit=_CHANGES)) if tenant is None else []
         orders = list_orders(connection, SHOWN) if tenant is None else []
     recent = versions[-_MOST_VERSIONS:]
-    now = InService.of(versions)
+    now = InService.of(versions, orders, num_workers(services, seat.caller))
     shown: dict[str, Any] = {"tree": tree_of(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
     shown |= {"orders": orders, "may_order": may_order(seat.caller), "now": now}
     shown |= {

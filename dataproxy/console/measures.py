@@ -8,10 +8,11 @@ from atdp.versions import PolicyVersion
 from dataproxy.client.watch_types import SUCCESS_ABOVE, VersionOutcome
 from dataproxy.console.charts import Chart, line_chart
 
-EARNED: Final = (
-    ("Reward", "mean", "mean effective reward of the trajectories that the version answered last"),
-    ("Success", "success", f"share of them with a reward above {SUCCESS_ABOVE:g}"),
+EARNED: Final[tuple[tuple[str, str, str, tuple[float, float] | None], ...]] = (
+    ("Reward", "mean", "mean effective reward of the trajectories that the version answered last", None),
+    ("Success", "success", f"share of them with a reward above {SUCCESS_ABOVE:g}", (0.0, 1.0)),
 )
+"""Title, name, what it says, and its axis where that is always the same."""
 MEASURED: Final = (
     ("Reward in the batch", "reward_mean", "mean reward of what the version learned from"),
     ("Entropy", "entropy", "nats; falling to 0: the policy stops exploring"),
@@ -28,7 +29,13 @@ MEASURED: Final = (
     ("Trained tokens a second", "trained_tokens_per_s", "of forward, backward and update"),
     ("Computed tokens a second", "computed_tokens_per_s", "shared beginnings count once"),
 )
-_TITLES = {name: (title, says) for title, name, says in MEASURED}
+SWAPPED: Final = (
+    ("Pause of the swap", "paused_s", "seconds that an engine held its requests; the longest of all engines"),
+    ("In flight at the swap", "num_in_flight_before", "calls that were being answered when it began"),
+    ("Aborted by the swap", "num_aborted", "calls that it ended"),
+)
+"""Measured when a version was first swapped in, by whatever swapped it in: no step has these."""
+_TITLES = {name: (title, says) for title, name, says in (*MEASURED, *SWAPPED)}
 Z95 = 1.96
 
 
@@ -63,12 +70,25 @@ class Verdict:
 
 def charts_of(outcomes: Sequence[VersionOutcome], versions: Sequence[PolicyVersion]) -> list[Chart]:
     """A chart of each measure, those with a title first; what no version has is left out."""
-    drawn = [line_chart(title, [(one.version, getattr(one, name)) for one in outcomes], says) for title, name, says in EARNED]
+    drawn = [
+        line_chart(title, [(one.version, getattr(one, name)) for one in outcomes], says, axis) for title, name, says, axis in EARNED
+    ]
     others = sorted({name for one in versions for name in one.metrics} - _TITLES.keys())
     for name in (*_TITLES, *others):
         title, says = _TITLES.get(name, (name.replace("_", " "), ""))
         drawn.append(line_chart(title, [(one.version, one.metrics[name]) for one in versions if name in one.metrics], says))
     return [chart for chart in drawn if chart is not None]
+
+
+def measured(metrics: Mapping[str, float]) -> list[tuple[str, str, dict[str, float]]]:
+    """(title, what it says, figures) of a version's step and of its swap; what has no figure is left out."""
+    swap = {name: metrics[name] for _, name, _ in SWAPPED if name in metrics}
+    step = {name: value for name, value in metrics.items() if name not in swap}
+    parts = (
+        ("Measured in its step", "", step),
+        ("Measured when it was first swapped in", "By its publish, or by a promotion or a rollback if that came first.", swap),
+    )
+    return [part for part in parts if part[2]]
 
 
 def compared(first: Mapping[str, float], second: Mapping[str, float]) -> list[Compared]:

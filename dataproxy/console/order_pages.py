@@ -19,9 +19,11 @@ from dataproxy.api.identity import require, require_operator, scope
 from dataproxy.client.order_types import OrderAction, OrderAsk, OrderStep, VersionOrder
 from dataproxy.client.types import KeyInfo
 from dataproxy.console.api_calls import answered
+from dataproxy.console.gateway_glance import glance
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
 from dataproxy.errors import Refused
+from dataproxy.services import Services
 from dataproxy.store import versions as stored
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.schema import api_key, consent, trajectory
@@ -29,21 +31,37 @@ from dataproxy.store.version_orders import list_orders
 
 router = APIRouter()
 SHOWN = 5
+_ONE_WORKER = "A share of the sessions is not on offer: it needs two workers, and the gateway has one (headrace up --workers 2)."
 _HOUR_US, _MOST_COUNTED = 3_600_000_000, 10_000
 
 
 @dataclass(slots=True, frozen=True)
 class InService:
-    """What serves now, and what is tried on a share; None where nothing does."""
+    """What serves now, what is tried on a share, and the order that is open; None where nothing is.
+
+    ``num_workers``: how many workers the gateway has; None where it is not known.
+    """
 
     serving: PolicyVersion | None
     canary: PolicyVersion | None
+    open_order: VersionOrder | None = None
+    num_workers: int | None = None
 
     @classmethod
-    def of(cls, versions: Sequence[PolicyVersion]) -> "InService":
-        """Out of all versions."""
+    def of(
+        cls, versions: Sequence[PolicyVersion], orders: Sequence[VersionOrder] = (), num_workers: int | None = None
+    ) -> "InService":
+        """Out of all versions, and the newest orders."""
         found = {one.state: one for one in versions if one.state in ("serving", "canary")}
-        return cls(found.get("serving"), found.get("canary"))
+        open_order = next((one for one in orders if one.is_open), None)
+        return cls(found.get("serving"), found.get("canary"), open_order, num_workers)
+
+    def withheld(self) -> str:
+        """Why something is not on offer now that otherwise would be, in words; "" where all is."""
+        if self.open_order is not None:
+            about = self.open_order.version
+            return f"The order about {about} is open: another can be given once it has ended, or was taken back before it began."
+        return _ONE_WORKER if self.canary is None and self.num_workers == 1 else ""
 
     def is_before(self, version: PolicyVersion) -> bool:
         """Whether ``version`` is older than what serves: to serve it is a rollback."""
@@ -51,12 +69,14 @@ class InService:
 
     def deeds(self, version: PolicyVersion) -> list[tuple[OrderAction, str]]:
         """(action, what it is called) of all that may be ordered about ``version`` as things are."""
+        if self.open_order is not None:
+            return []
         if version.state == "serving":
             return [("serve", "End the canary")] if self.canary is not None else []
         if version.state == "canary":
             return [("serve", "Promote"), ("canary", "Change its share")]
         deeds: list[tuple[OrderAction, str]] = [("serve", "Roll back to it" if self.is_before(version) else "Let it serve")]
-        if self.canary is None and version.state != "failed":
+        if self.canary is None and version.state != "failed" and self.num_workers != 1:
             deeds.append(("canary", "Try it on a share"))
         return deeds
 
@@ -88,6 +108,12 @@ def may_order(caller: KeyInfo) -> bool:
     return scope(caller) is None and caller.role in ("admin", "trainer")
 
 
+def num_workers(services: Services, caller: KeyInfo) -> int | None:
+    """How many workers the gateway of this machine has; None: that is not known, or the caller may order nothing."""
+    found = glance(services.data_dir / "run" / "stack.json") if may_order(caller) else None
+    return len(found.workers) or None if found is not None else None
+
+
 @router.get("/versions/{name}/order")
 def get_order(
     request: Request, services: ServicesDep, seat: Seat, name: str, action: Annotated[OrderAction, Query()] = "serve"
@@ -98,15 +124,17 @@ def get_order(
     with services.database.read() as connection:
         versions = stored.list_versions(connection)
         version = stored.get_version(connection, name)
-        affected = _affected(connection, services.now_us())
+        concerned = concerns(*_affected(connection, services.now_us()))
         open_one = next((one for one in list_orders(connection, 1) if one.is_open), None)
-    now = InService.of(versions)
+    now = InService.of(versions, num_workers=num_workers(services, seat.caller))
     title = dict(now.deeds(version)).get(action)
+    if title is None and action == "canary" and now.withheld():
+        raise Refused(now.withheld())
     if title is None:
         raise Refused(f"as things are, there is nothing of that kind to order about {name}: it is {version.state}")
     says = now.consequences(version, action)
     return render(
-        request, "order.html", seat, version=version, action=action, title=title, says=says, affected=affected, open=open_one
+        request, "order.html", seat, version=version, action=action, title=title, says=says, concerned=concerned, open=open_one
     )
 
 
@@ -141,6 +169,13 @@ def post_withdrawal(services: ServicesDep, seat: Seat, _: Form, order_id: str) -
     """Take back what nobody has begun."""
     order_routes.post_step(services, seat.caller, order_id, "withdraw", msgspec.json.encode(OrderStep()))
     return RedirectResponse("/console/learning", 303)
+
+
+def concerns(num_tenants: int, num_conversations: int) -> str:
+    """Whom an order concerns, in a sentence; conversations are those that began in the last hour."""
+    whom = {0: "no tenant yet", 1: "the one tenant"}.get(num_tenants, f"all {num_tenants} tenants")
+    more, plural = "+" if num_conversations >= _MOST_COUNTED else "", "" if num_conversations == 1 else "s"
+    return f"It concerns {whom}; in the last hour {num_conversations:,}{more} conversation{plural} began."
 
 
 def _affected(connection: Connection, now_us: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from dataproxy.console.charts import short
 from dataproxy.console.plain import one_line
 from dataproxy.console.sittings import Sitting
 from dataproxy.console.words import place, reason
+from dataproxy.store.version_history import same_reward
 
 _HERE = Path(__file__).parent
 ASSETS = _HERE / "assets"
@@ -66,6 +67,7 @@ def _environment() -> Environment:
         "because": reason,
         "place": place,
     }
+    made.tests["same_reward"] = same_reward
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(ASSETS.iterdir()))
     made.globals["release"] = hashlib.sha256("".join(digests).encode()).hexdigest()[:12]
     return made

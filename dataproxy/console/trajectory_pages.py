@@ -20,6 +20,7 @@ from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.console.tokens import strip
 from dataproxy.errors import NotFound
 from dataproxy.lease.explain import explain
+from dataproxy.lease.learned import trainable_turns
 from dataproxy.lease.windows import Now
 from dataproxy.services import Services
 from dataproxy.store.review import Review, review_of
@@ -85,11 +86,13 @@ def get_one(
         review = review_of(connection, _owner(seat, tenant), trajectory_id, start, _TURNS)
         now = Now(services.now_us(), services.settle_s)
         rewards = [as_reward(row) for row in review.rewards if row.value is not None]
+        may_train = trainable_turns(connection, review.trajectory.tenant, trajectory_id)
         place = explain(connection, now, review.trajectory.tenant, trajectory_id, rewards).place
     put_on_record(services, seat.caller, [review.trajectory.tenant], "trajectory", trajectory_id, seat.purpose)
     reader = Reader(Budget())
     turns = [reader.turn(item) for item in review.events]
     shown: dict[str, Any] = {"review": review, "row": review.trajectory, "turns": turns, "start": start, "place": place}
+    shown |= {"may_train": may_train}
     return render(request, "trajectory.html", seat, **shown, rewards=_rewards(review), numbers={t.event_id: t.seq for t in turns})
 
 

@@ -8,51 +8,71 @@ from atdp.versions import version_index
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
-from dataproxy.console.order_pages import SHOWN, InService, may_order
+from dataproxy.console.lessons import MOST_LESSONS, lessons_of
+from dataproxy.console.measures import measured
+from dataproxy.console.order_pages import SHOWN, InService, may_order, num_workers
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions
 from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.version_history import lent_us, rebuild, rewards_at, states_of, uses_of
-from dataproxy.store.version_orders import list_orders
+from dataproxy.store.version_orders import list_orders, orders_behind
 from dataproxy.store.version_outcomes import version_outcomes
 
 router = APIRouter()
-_MOST_USES = 200
 
 
 @router.get("/versions/{name}")
 def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) -> Response:
-    """A version, and the trajectories that it learned from with their rewards as seen then and now."""
+    """A version, and the trajectories that it learned from: their turns, the reward that was used, and what it is now.
+
+    A tenant is told of its own trajectories alone, also where the manifest that says so mixed tenants.
+    """
     require(seat.caller, "reviewer", "trainer")
     index = version_index(name)
-    tenant = scope(seat.caller)
+    tenant, opens = scope(seat.caller), seat.caller.role != "trainer"
     with services.database.read() as connection:
-        version = training_routes.shown(seat.caller, versions.get_version(connection, name))
-        uses = uses_of(connection, tenant, name, _MOST_USES + 1)
-        owners = {row.trajectory_id: row.tenant for row in uses[:_MOST_USES]}
+        stored = versions.get_version(connection, name)
+        version = training_routes.shown(seat.caller, stored)
+        uses = uses_of(connection, tenant, name, MOST_LESSONS + 1)
+        more, uses = len(uses) > MOST_LESSONS, uses[:MOST_LESSONS]
+        owners = {row.trajectory_id: row.tenant for row in uses}
         now = rewards_at(connection, owners, None)
         outcomes = version_outcomes(connection, tenant, among=(index,))
-        states = states_of(connection, name) if tenant is None else []
+        states = orders_behind(connection, states_of(connection, name)) if tenant is None else []
         orders = list_orders(connection, SHOWN) if tenant is None else []
-        now_serves = InService.of(versions.list_versions(connection))
+        every = versions.list_versions(connection)
     with services.database.read(EVERYBODY) as connection:
-        at_us = lent_us(connection, uses[0].lease_id) if uses else None
+        manifest = versions.manifest_of(connection, stored) if uses else None
+        at_us = manifest.as_of_us if manifest is not None else lent_us(connection, uses[0].lease_id) if uses else None
     with services.database.read() as connection:
         then = rewards_at(connection, owners, at_us) if at_us is not None else {}
+        lessons = lessons_of(connection, uses, manifest, at_us if at_us is not None else services.now_us(), opens)
     put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
-    shown: dict[str, Any] = {"version": version, "uses": uses[:_MOST_USES], "more": len(uses) > _MOST_USES, "states": states}
-    shown |= {"then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
-    shown |= {"orders": orders, "may_order": may_order(seat.caller), "deeds": now_serves.deeds(version)}
-    return render(request, "version.html", seat, may_open=seat.caller.role != "trainer", operator=tenant is None, **shown)
+    in_service = InService.of(every, orders, num_workers(services, seat.caller))
+    shown: dict[str, Any] = {"version": version, "uses": uses, "more": more, "lessons": lessons, "states": states}
+    used = {one: manifest.rewards[one] for one in owners if one in manifest.rewards} if manifest is not None else {}
+    shown |= {"used": used, "then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
+    shown |= {
+        "measured": measured(version.metrics),
+        "orders": orders,
+        "may_order": may_order(seat.caller),
+        "deeds": in_service.deeds(version),
+        "withheld": in_service.withheld(),
+    }
+    return render(request, "version.html", seat, may_open=opens, operator=tenant is None, **shown)
 
 
 @router.get("/batches/{batch_id}")
 def get_batch(request: Request, services: ServicesDep, seat: Seat, batch_id: str) -> Response:
     """A batch as it was: its trajectories, the rewards that were used, and whether the store leads to the same ones again."""
     require(seat.caller, "reviewer", "trainer")
+    tenant, opens = scope(seat.caller), seat.caller.role != "trainer"
     with services.database.read() as connection:
-        batch = rebuild(connection, versions.get_batch(connection, batch_id, scope(seat.caller)), scope(seat.caller))
+        manifest = versions.get_batch(connection, batch_id, tenant)
+        batch = rebuild(connection, manifest, tenant)
+        uses = uses_of(connection, tenant, manifest.version, MOST_LESSONS)
+        lessons = lessons_of(connection, uses, manifest, manifest.as_of_us, opens)
     owners = {row.tenant for row in batch.rows if row.tenant} or {seat.caller.tenant}
     put_on_record(services, seat.caller, owners, "batch", batch_id, seat.purpose)
-    return render(request, "batch.html", seat, batch=batch, manifest=batch.manifest, may_open=seat.caller.role != "trainer")
+    return render(request, "batch.html", seat, batch=batch, manifest=manifest, lessons=lessons, may_open=opens)

@@ -57,15 +57,12 @@ def _sample(
     reward = effective_reward(rewards)
     if reward is None:
         return "no_reward"
-    own = _own_rewards(stored, rewards)
-    against = {item.segment.key: _against(item, oldest_version, abstained, own) for item in stored}
+    against = against_of(stored, rewards, oldest_version, abstained)
     fresh = [item for item in stored if against[item.segment.key] is None]
     if not fresh:
         return max(Counter(filter(None, against.values())).items(), key=_most_telling)[0] if against else "not_eligible"
-    temperature = fresh[0].temperature
-    against |= {item.segment.key: "other_temperature" for item in fresh if item.temperature != temperature}
     marked = [replace(item.segment, trainable=against[item.segment.key] is None) for item in stored]
-    sequences = build_sequences(marked, own)
+    sequences = build_sequences(marked, _own_rewards(stored, rewards))
     if not any(sequence.mask().any() for sequence in sequences):
         return "nothing_to_train"
     return TrainSample(
@@ -74,13 +71,23 @@ def _sample(
         agent=candidate.agent,
         session_id=candidate.session_id,
         group=candidate.group,
-        temperature=temperature,
+        temperature=fresh[0].temperature,
         reward=reward,
         rewards=rewards,
         sequences=sequences,
         tokenizer=fresh[0].tokenizer,
         left_out=dict(Counter(reason for reason in against.values() if reason is not None)),
     )
+
+
+def against_of(
+    stored: Sequence[StoredSegment], rewards: Sequence[Reward], oldest_version: int, abstained: Set[str]
+) -> dict[Choice, str | None]:
+    """Choice of one trajectory → why it is context only; None: it trains. Those that train were sampled at one temperature."""
+    own = _own_rewards(stored, rewards)
+    against = {item.segment.key: _against(item, oldest_version, abstained, own) for item in stored}
+    fresh = [item for item in stored if against[item.segment.key] is None]
+    return against | {item.segment.key: "other_temperature" for item in fresh if item.temperature != fresh[0].temperature}
 
 
 def _against(item: StoredSegment, oldest_version: int, abstained: Set[str], own: dict[Choice, float]) -> str | None:
@@ -101,7 +108,7 @@ def _most_telling(reason: tuple[str, int]) -> tuple[bool, int]:
     return reason[0] in ("stale", "judge_abstained"), reason[1]
 
 
-def _own_rewards(stored: list[StoredSegment], rewards: list[Reward]) -> dict[Choice, float]:
+def _own_rewards(stored: Sequence[StoredSegment], rewards: Sequence[Reward]) -> dict[Choice, float]:
     """Choice → the effective reward of those that target it, or the call that it is a choice of."""
     own: dict[Choice, float] = {}
     targeted = {reward.target_id for reward in rewards if reward.target_kind in ("event", "turn")}

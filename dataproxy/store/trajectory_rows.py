@@ -34,7 +34,7 @@ def by_tenant(keys: Iterable[_Key]) -> Iterator[tuple[str, list[str]]]:
 def rows_of(connection: Connection, found: Sequence[Row[Any]]) -> list[TrajectoryRow]:
     """``found`` rows of ``trajectory`` as a list shows them, in their order."""
     keys = [(row.tenant, row.trajectory_id) for row in found]
-    kinds, openings = kinds_of(connection, keys), _openings(connection, keys)
+    kinds, openings = kinds_of(connection, keys), openings_of(connection, keys)
     models: dict[_Key, set[str]] = defaultdict(set)
     errors: Counter[_Key] = Counter()
     reasons: dict[_Key, Counter[str]] = defaultdict(Counter)
@@ -105,7 +105,7 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
     return found
 
 
-def _openings(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
+def openings_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, str]:
     """Trajectory → the beginning of the first thing that a user said in it."""
     found: dict[_Key, str] = {}
     for owner, ids in by_tenant(keys):

@@ -43,7 +43,7 @@ def rebuild(connection: Connection, manifest: BatchManifest, tenant: str | None)
     now = rewards_at(connection, owners, None)
     rows = [RebuiltRow(owners.get(name, ""), name, manifest.rewards.get(name), seen.get(name), now.get(name)) for name in ids]
     known = [row for row in rows if row.tenant]
-    agree = sum(_same(row.used, row.seen) for row in known)
+    agree = sum(same_reward(row.used, row.seen) for row in known)
     return RebuiltBatch(manifest, rows, len(known), agree, max(0, len(manifest.trajectories) - MOST_ROWS))
 
 
@@ -60,5 +60,6 @@ def rewards_at(connection: Connection, owners: dict[str, str], as_of_us: int | N
     return found
 
 
-def _same(used: float | None, seen: float | None) -> bool:
+def same_reward(used: float | None, seen: float | None) -> bool:
+    """Whether two rewards are one, but for rounding; None: there is none."""
     return used == seen or (used is not None and seen is not None and abs(used - seen) < 1e-9)

@@ -1,15 +1,17 @@
 """Orders about which version serves. One is open at a time; each step of it is a row for good, and a leaf in the operator's log."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, select
 
 from atdp.ids import new_event_id
 from dataproxy.client.order_types import OrderAsk, OrderState, VersionOrder
+from dataproxy.client.watch_types import VersionState
 from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.rows import append_rows
 from dataproxy.store.keys import OPERATOR
-from dataproxy.store.schema import version_order
+from dataproxy.store.schema import policy_version_state, version_order
 from dataproxy.store.versions import get_version, list_versions
 
 STEPS: dict[str, tuple[OrderState, tuple[OrderState, ...]]] = {
@@ -22,6 +24,7 @@ STEPS: dict[str, tuple[OrderState, tuple[OrderState, ...]]] = {
 _NEWEST = (version_order.c.created_us.desc(), version_order.c.order_id.desc())
 _ORDER = ("waiting", "begun", "done", "refused", "withdrawn")
 MOST_ORDERS = 50
+_MOST_SEARCHED = 500
 
 
 def list_orders(connection: Connection, limit: int = MOST_ORDERS) -> list[VersionOrder]:
@@ -74,6 +77,28 @@ def move_order(connection: Connection, order_id: str, step: str, said: str, key_
         row = {"version": order.version, "action": order.action, "share": order.share}
         _write(connection, order_id, state, row, said, key_id, now_us)
     return next(one for one in list_orders(connection) if one.order_id == order_id)
+
+
+def orders_behind(connection: Connection, changes: Sequence[VersionState]) -> list[tuple[VersionState, VersionOrder | None]]:
+    """Each change with the order that it carried out; None where no order did: a step of training, or a command.
+
+    An order changes its own version between its begin and its end, and retires another at that same moment, or a canary before.
+    """
+    orders = [one for one in list_orders(connection, _MOST_SEARCHED) if one.state in ("begun", "done", "refused")]
+    steps = select(version_order.c.order_id, version_order.c.created_us).where(version_order.c.tenant == OPERATOR)
+    steps = steps.where(version_order.c.state == "begun", version_order.c.order_id.in_([one.order_id for one in orders]))
+    begun = {row.order_id: row.created_us for row in connection.execute(steps)}
+    row = policy_version_state
+    served = select(row.c.changed_us, row.c.version).where(row.c.state == "serving")
+    served = served.where(row.c.changed_us.in_({one.changed_us for one in changes if one.state == "retired"}))
+    successors = {found.changed_us: found.version for found in connection.execute(served)}
+
+    def carried_out(order: VersionOrder, change: VersionState) -> bool:
+        within = begun[order.order_id] <= change.changed_us and (order.is_open or change.changed_us <= order.moved_us)
+        subject = successors.get(change.changed_us, order.version) if change.state == "retired" else change.version
+        return within and subject == order.version
+
+    return [(change, next((one for one in orders if carried_out(one, change)), None)) for change in changes]
 
 
 def _write(

@@ -99,3 +99,11 @@ def get_batch(connection: Connection, batch_id: str, tenant: str | None = None) 
     if body is None:
         raise NotFound(f"no batch {batch_id}")
     return msgspec.json.decode(body, type=BatchManifest)
+
+
+def manifest_of(connection: Connection, version: PolicyVersion) -> BatchManifest | None:
+    """The manifest of the batch that ``version`` was made of; None where it names none, or none is stored."""
+    try:
+        return get_batch(connection, version.batch_id) if version.batch_id else None
+    except NotFound:
+        return None

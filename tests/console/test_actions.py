@@ -1,14 +1,24 @@
 """Each action with its effect in the store and in the log."""
 
+import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
+from msgspec import structs
 from sqlalchemy import func, select
 
 from dataproxy.api.audit_routes import audit_steps
+from dataproxy.client.order_types import OrderAsk
 from dataproxy.client.review_types import AuditReport
+from dataproxy.console.order_pages import concerns
 from dataproxy.store.schema import api_key, consent, content, erasure, event, legal_hold, tombstone, vault_approval, version_order
 from dataproxy.store.scope import EVERYBODY
+from dataproxy.store.version_orders import ask_order, move_order
+from dataproxy.store.versions import get_version, register_version
 from tests.console.conftest import Stage
 
 pytestmark = pytest.mark.slow
@@ -155,6 +165,7 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
         assert own.get("/versions/v000003/order").status_code == 403 and "Roll back" not in own.get("/learning").text
         assert own.post("/versions/v000003/order", **asked).status_code == 403
     assert "v000003 answers every call from then on. v000004 is retired" in trainer.get("/versions/v000003/order").text
+    assert "It concerns " in trainer.text and " in the last hour " in trainer.text
     assert admin.get("/versions/v000004/order").status_code == 400 and admin.get("/versions/v000099/order").status_code == 404
     admin.get("/versions/v000003/order")
     assert admin.post("/versions/v000003/order", csrf="stolen", **asked).status_code == 403
@@ -166,8 +177,82 @@ def test_an_order_needs_the_right_a_reason_and_its_own_pages_form(stage: Stage) 
     trainer.get("/versions/v000003/order")
     trainer.post("/versions/v000003/order", **asked)
     assert "it was better" in trainer.text and "waits for the keeper" in trainer.text and stage.leaves("version_order") == 1
+    for path in ("/learning", "/versions/v000001"):
+        assert "The order about v000003 is open: another can be given once" in admin.get(path).text, path
+        assert "/order?action=" not in admin.page, path
     assert "The order about v000003 is open still" in admin.get("/versions/v000001/order").text
     order_id = stage.proxy.rows(select(version_order.c.order_id))[0][0]
     admin.post(f"/orders/{order_id}/withdraw")
     assert "withdrawn" in admin.text and stage.leaves("version_order") == 2
+    assert "is open" not in admin.get("/learning").text and "/versions/v000001/order?action=serve" in admin.page
     assert admin.get(f"/orders?watching={order_id}").headers["hx-refresh"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("num", "says"),
+    [
+        ((0, 0), "no tenant yet; in the last hour 0 conversations began."),
+        ((1, 1), "the one tenant; in the last hour 1 conversation began."),
+        ((2, 10_000), "all 2 tenants; in the last hour 10,000+ conversations began."),
+    ],
+)
+def test_whom_an_order_concerns_is_said_in_the_right_number(num: tuple[int, int], says: str) -> None:
+    assert concerns(*num) == f"It concerns {says}"
+
+
+def test_a_share_is_offered_where_a_second_worker_is_or_nothing_is_known_of_workers(stage: Stage) -> None:
+    trainer = stage.browser("trainer", "")
+    share = "/versions/v000001/order?action=canary"
+    assert share in trainer.get("/learning").text and trainer.get(share).status_code == 200
+    stack = stage.proxy.services.data_dir / "run" / "stack.json"
+    stack.parent.mkdir(exist_ok=True)
+    workers = ["w1"]
+    with answering_metrics(workers) as address:
+        stack.write_text(json.dumps({"gateway": address}))
+        for path in ("/learning", "/versions/v000001"):
+            assert "needs two workers, and the gateway has one" in trainer.get(path).text
+            assert share not in trainer.page and "/versions/v000001/order?action=serve" in trainer.page
+        assert trainer.get(share).status_code == 400 and "needs two workers" in trainer.text
+        workers.append("w2")
+        assert share in trainer.get("/learning").text and "two workers" not in trainer.text
+    stack.unlink()
+
+
+@contextmanager
+def answering_metrics(workers: list[str]) -> Iterator[str]:
+    """The address of a gateway that says how ``workers`` are."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = "".join(f'headrace_gateway_worker_health{{worker="{one}"}} 0\n' for one in workers).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_became_of_a_version_names_who_ordered_it_and_why(stage: Stage) -> None:
+    operator, now_us = stage.browser("admin", ""), stage.proxy.clock()
+    with stage.proxy.services.database.write() as connection:
+        order = ask_order(connection, OrderAsk("v000002", "serve", "v000004 was rude"), "key-on-duty", now_us)
+        move_order(connection, order.order_id, "begin", "", "internal-trainer", now_us)
+        version = structs.replace(get_version(connection, "v000002"), state="serving")
+        register_version(connection, version, "internal-trainer", now_us)
+        move_order(connection, order.order_id, "done", "", "internal-trainer", now_us)
+    told = f"ordered by key-on-duty, “v000004 was rude” {order.order_id}, carried out by internal-trainer"
+    for path, title, num in (("/learning", "What became of versions", 2), ("/versions/v000002", "What became of it", 1)):
+        operator.get(path)
+        became = operator.text.split(title)[1]
+        assert became.count(told) == num and "no order" in became

@@ -4,7 +4,7 @@ import pytest
 
 from atdp.versions import PolicyVersion, version_name
 from dataproxy.client.watch_types import VersionOutcome
-from dataproxy.console.measures import MEASURED, charts_of, compared, verdict
+from dataproxy.console.measures import MEASURED, charts_of, compared, measured, verdict
 
 STEPS = [
     PolicyVersion(version_name(i), None, "retired", i, "v", metrics={name: i + 0.5 for _, name, _ in MEASURED} | {"made_up": 1.0})
@@ -20,6 +20,11 @@ def test_every_measure_is_drawn_by_step_and_an_unknown_one_too() -> None:
     for named in ("Entropy", "KL to v000000", "Staleness", "Mismatch, median", "Clip fraction", "Trained tokens a second"):
         chart = charts[titles.index(named)]
         assert [(dot.label, dot.value) for dot in chart.dots] == [("v000000", 0.5), ("v000001", 1.5), ("v000002", 2.5)], named
+
+
+def test_success_is_drawn_as_the_share_that_it_is() -> None:
+    (success,) = (chart for chart in charts_of(OUTCOMES[1:2], []) if chart.title == "Success")
+    assert [label for _, label in success.ticks] == ["0", "0.5", "1"] and success.dots[0].value == 0.2
 
 
 def test_what_was_not_measured_is_not_drawn() -> None:
@@ -39,3 +44,11 @@ def test_one_rewarded_trajectory_says_nothing_and_a_figure_of_one_alone_has_no_d
     assert verdict(one, OUTCOMES[0]) is None and verdict(None, one) is None
     (figure,) = compared({"entropy": 1.0}, {})
     assert (figure.title, figure.first, figure.second, figure.difference) == ("Entropy", 1.0, None, None)
+
+
+def test_what_a_swap_measured_is_not_called_a_steps() -> None:
+    ((title, _, figures),) = measured({"paused_s": 0.2, "num_aborted": 0.0})
+    assert title == "Measured when it was first swapped in" and figures == {"paused_s": 0.2, "num_aborted": 0.0}
+    titles = {title: figures for title, _, figures in measured({"entropy": 1.0, "paused_s": 0.2})}
+    assert titles == {"Measured in its step": {"entropy": 1.0}, "Measured when it was first swapped in": {"paused_s": 0.2}}
+    assert measured({}) == []

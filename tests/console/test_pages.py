@@ -6,6 +6,8 @@ import re
 import pytest
 from sqlalchemy import func, select
 
+from dataproxy.client.types import Feedback
+from dataproxy.feedback import Desk, give_feedback
 from dataproxy.store.schema import access_log, event, log_leaf
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
@@ -206,8 +208,12 @@ def test_a_turn_says_why_and_a_trajectory_how_far_it_is(stage: Stage) -> None:
     browser = stage.browser()
     assert "the answer was an error" in browser.get(f"/trajectories/{stage.names['failed']}").text
     assert "Nothing of it may train" in browser.text
+    assert "Its one call of the model may not train. " in browser.text
+    assert "2 of its 3 calls of the model may train. " in browser.get(f"/trajectories/{stage.names['orders']}").text
     assert "It waits for a reward" in browser.get(f"/trajectories/{stage.names['hostile']}").text
     assert "no consent to train was on record" in browser.get("/terms").text
+    for word in ("choice", "dialect", "open, closed", "admit-1-…", "stale", "other_temperature"):
+        assert f">{word}<" in browser.page, word
 
 
 def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_other(stage: Stage) -> None:
@@ -227,8 +233,21 @@ def test_a_batch_is_rebuilt_with_the_rewards_of_its_time(stage: Stage) -> None:
     operator.get("/versions/v000004")
     text = operator.get(f"/batches/{BATCH}").text
     assert "The one reward is what the rewards of that time add up to" in text and "stale 2" in text and "clip_low" in text
-    assert "1.5" in stage.browser().get("/versions/v000004").text  # a tenant sees its own, with rewards then and now
+    assert "Rewarded trajectories that the lease or the trainer passed over" in text
     assert stage.browser().get(f"/batches/{BATCH}").status_code == stage.browser().get("/batches/no").status_code == 404
+
+
+def test_a_version_says_which_turns_it_learned_from_and_why_not_from_the_others(stage: Stage) -> None:
+    readers = {
+        "/versions/v000004": (stage.browser(), stage.browser("admin", "")),
+        f"/batches/{BATCH}": (stage.browser("admin", ""),),
+    }
+    for browser, path in ((one, path) for path, browsers in readers.items() for one in browsers):
+        browser.get(path)
+        assert "2 of 3 turns1 left out, altered redaction overwrote too much of it" in browser.text
+        assert "Where is my order 1042?" in browser.text and f"triage · {stage.names['orders']}" in browser.text
+    trainer = stage.browser("trainer", "")
+    assert "2 of 3 turns" in trainer.get("/versions/v000004").text and "order 1042" not in trainer.text
 
 
 def test_an_admin_sees_its_own_tenant_and_an_operator_all(stage: Stage) -> None:
@@ -253,3 +272,29 @@ def test_a_release_is_shown_at_its_turn_and_a_harness_is_found_by_its_fingerprin
     for given, found in ((harness, 1), (harness[:8], 1), (harness[:7], 0)):
         browser.get(f"/trajectories?release={given}")
         assert browser.page.count(f"/console/trajectories/{stage.names['orders']}") == found, given
+
+
+def test_a_version_shows_the_reward_that_was_used_and_todays_where_it_is_another(stage: Stage) -> None:
+    services = stage.proxy.services
+    browsers = (stage.browser(), stage.browser("admin", ""))
+    for browser in browsers:
+        browser.get("/versions/v000004")
+        assert "Reward used" in browser.text and ">1.5</span></td>" in browser.page
+    later = Feedback(stage.names["orders"], value=-0.5, name="complaint", source="human")
+    with services.database.write() as connection:
+        desk = Desk("acme", services.mac_secret, services.digests("acme"))
+        give_feedback(connection, desk, later, "key-h", stage.proxy.clock() + 86_400_000_000)
+    for browser in browsers:
+        browser.get("/versions/v000004")
+        assert "1.5now 1" in browser.text and "that time" not in browser.text.split("Reward used")[-1]
+    stranger = stage.browser("reviewer", "other")
+    stranger.get("/versions/v000004")
+    assert "Nothing that you may see." in stranger.text and "1.5" not in stranger.text
+
+
+def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
+    for browser in (stage.browser(), stage.browser("admin", "")):
+        browser.get("/versions/v000000")
+        assert "Nothing: it is the model as it came." in browser.text
+    browser.get("/versions/v000002")
+    assert "Nothing is on record." in browser.text and "Nothing that you may see" not in browser.text

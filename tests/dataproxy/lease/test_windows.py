@@ -10,6 +10,7 @@ from dataproxy.client.reward_types import AgentChange
 from dataproxy.errors import NotFound, Refused
 from dataproxy.lease.explain import Explanation, explain
 from dataproxy.lease.history import rewards_as_trained
+from dataproxy.lease.learned import LearnedTurns, learned_turns
 from dataproxy.lease.windows import Now, count_places, place_of
 from dataproxy.store.agents import list_rules, set_rule
 from dataproxy.store.rewards import rewards_of
@@ -139,6 +140,11 @@ async def test_a_truncated_turn_that_goes_on_all_the_same_is_marked(proxy: Proxy
     assert list(marks.values()) == [(True, True), (False, True), (True, False)]
 
 
+def turns_learned(proxy: Proxy, name: str, oldest_version: int) -> LearnedTurns:
+    with proxy.services.database.read() as connection:
+        return learned_turns(connection, "acme", [name], oldest_version, proxy.clock())[name]
+
+
 async def test_a_sample_says_why_some_of_its_choices_are_context_only(proxy: Proxy) -> None:
     old = call(proxy, "a", answer="b", engine_record=record("r", [1], [[2]], version="v000000"))
     now = {"started_us": proxy.clock(), "ended_us": proxy.clock()}
@@ -151,6 +157,8 @@ async def test_a_sample_says_why_some_of_its_choices_are_context_only(proxy: Pro
     proxy.clock.advance(3)
     (sample,) = lease(proxy, version_now="v000005").samples
     assert sample.left_out == {"stale": 1, "sampling_temperature": 1}
+    assert turns_learned(proxy, sample.trajectory_id, 3) == LearnedTurns(3, 1, sample.left_out)  # found again, after the step
+    assert turns_learned(proxy, sample.trajectory_id, 0) == LearnedTurns(3, 2, {"sampling_temperature": 1})
     proxy.consent(training=False)
     with proxy.services.database.read() as connection:
         found = explain(connection, Now(proxy.clock(), 2), "acme", sample.trajectory_id, sample.rewards)

@@ -11,6 +11,7 @@ from dataproxy.client.review_types import Erasure, LegalHold
 from dataproxy.client.types import KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.client.vault_types import VaultApproval, VaultAsk
 from dataproxy.errors import NotAllowed, Refused
+from dataproxy.lease.learned import LearnedTurns, learned_turns
 from dataproxy.lease.leases import ack_lease, grant_lease
 from dataproxy.retain.erase import erase, plan_erasure
 from dataproxy.retain.holds import add_hold, release_hold
@@ -109,6 +110,9 @@ async def test_each_opening_is_a_leaf_and_training_says_that_raw_ids_were_used(p
     with proxy.services.database.write() as connection:
         ack_lease(connection, "", held.lease_id, LeaseAck("trained", "v000001", [target]), proxy.clock())
     assert [bool(row.vaulted) for row in proxy.rows(select(training_use.c.vaulted))] == [True]
+    with proxy.services.database.read() as connection:
+        lent, kept = (learned_turns(connection, "acme", [target], 0, proxy.clock(), to)[target] for to in ({target}, set[str]()))
+    assert (lent, kept) == (LearnedTurns(2, 2, {}), LearnedTurns(2, 0, {"altered": 2}))
     assert erase_it(proxy, "trajectory", target).vaulted_versions == ["v000001"]
 
 

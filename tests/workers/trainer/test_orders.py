@@ -112,7 +112,7 @@ def test_a_rollback_a_canary_and_its_promotion_by_clicks(two: Two, page: tuple[W
     driver, address = page
     states = two.leaves("policy_version_state")
     said = order_by_clicks(driver, "Roll back to it")
-    assert "v000000 answers every call from then on. v000001 is retired" in said and "all 1 tenant;" in said
+    assert "v000000 answers every call from then on. v000001 is retired" in said and "the one tenant;" in said
     assert two.held() == ["v000001"] * 2 and two.leaves("version_order") == 1, "an order alone changes no worker"
     carry_out(two.client, two.publisher)
     ends(driver, address, "done")
