@@ -3,6 +3,7 @@
 Every action is the API's own: what that refuses, this refuses.
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,11 +14,11 @@ from dataproxy.api import retain_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import session_names
-from dataproxy.client.review_types import Erasure, ErasureRequest, HoldRelease, LegalHold
+from dataproxy.client.review_types import AccessRow, Erasure, ErasureRequest, HoldRelease, LegalHold
 from dataproxy.console.api_calls import answered, tenant_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
-from dataproxy.store.access_pages import lendings, named, page_of_reads, reads_of_many
+from dataproxy.store.access_pages import Lending, lendings, named, page_of_reads, reads_of_many
 
 router = APIRouter()
 _ROWS = 50
@@ -33,7 +34,9 @@ def get_access(
     require(seat.caller, "reviewer")
     put_on_record(services, seat.caller, [seat.caller.tenant], "access_log", target or reader, seat.purpose)
     fields = {"reader": reader.strip(), "target": target.strip(), "what": what.strip()}
-    whose, found, many, lent = scope(seat.caller), None, [], []
+    whose, found = scope(seat.caller), None
+    many: Sequence[AccessRow] = []
+    lent: Sequence[Lending] = []
     with services.database.read() as connection:
         if fields["target"]:
             found = named(connection, whose, fields["target"], session_names(services, whose, fields["target"]))
