@@ -10,6 +10,7 @@ from atdp.samples import BatchManifest, Lease
 from atdp.versions import PolicyVersion
 from dataproxy.client import calls
 from dataproxy.client.errors import Unavailable
+from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.client.types import (
     Consent,
     EventDetail,
@@ -187,6 +188,12 @@ class DataProxyClient:
     async def get_event(self, event_id: str) -> EventDetail:
         """One event with its tokens; the read is itself recorded."""
         return await self._send(calls.get_event(event_id))
+
+    async def list_trajectories(
+        self, query: TrajectoryQuery | None = None, after: str | None = None, limit: int = 50
+    ) -> TrajectoryPage:
+        """A page of trajectories that ``query`` asks for, newest start first; the read is itself recorded."""
+        return await self._send(calls.list_trajectories(query or TrajectoryQuery(), after or "", limit))
 
     async def get_trajectory(self, trajectory_id: str) -> TrajectoryDetail:
         """One trajectory; the read is itself recorded."""

@@ -11,6 +11,7 @@ from atdp.samples import BatchManifest, Lease
 from atdp.versions import PolicyVersion
 from dataproxy.client.errors import ServerFailed, from_status
 from dataproxy.client.order_types import OrderAsk, OrderStep, VersionOrder
+from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.client.types import (
     Consent,
     EventDetail,
@@ -214,6 +215,11 @@ def list_events(limit: int, after: int | None, session: str | None, kind: str | 
 
 def get_event(event_id: str) -> Call[EventDetail]:
     return Call("GET", f"/v1/events/{event_id}", _json(EventDetail))
+
+
+def list_trajectories(query: TrajectoryQuery, after: str, limit: int) -> Call[TrajectoryPage]:
+    params: dict[str, str | int] = {"query": msgspec.json.encode(query).decode(), "after": after, "limit": limit}
+    return Call("GET", "/v1/trajectories", _json(TrajectoryPage), params=params)
 
 
 def get_trajectory(trajectory_id: str) -> Call[TrajectoryDetail]:

@@ -16,6 +16,7 @@ from dataproxy.client import calls
 from dataproxy.client.errors import Unavailable
 from dataproxy.client.exporting import Export, ExportQuery, open_export
 from dataproxy.client.order_types import OrderAsk, VersionOrder
+from dataproxy.client.trajectory_types import TrajectoryPage, TrajectoryQuery
 from dataproxy.client.transfer import open_tenant_export, pieces_of, send_tenant
 from dataproxy.client.types import (
     Consent,
@@ -226,6 +227,10 @@ class SyncDataProxyClient:
     def get_event(self, event_id: str) -> EventDetail:
         """One event with its tokens; the read is itself recorded."""
         return self._send(calls.get_event(event_id))
+
+    def list_trajectories(self, query: TrajectoryQuery | None = None, after: str | None = None, limit: int = 50) -> TrajectoryPage:
+        """A page of trajectories that ``query`` asks for, newest start first; the read is itself recorded."""
+        return self._send(calls.list_trajectories(query or TrajectoryQuery(), after or "", limit))
 
     def get_trajectory(self, trajectory_id: str) -> TrajectoryDetail:
         """One trajectory; the read is itself recorded."""

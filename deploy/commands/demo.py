@@ -16,8 +16,8 @@ def demo(
     steps: Annotated[int, typer.Option(min=1, help="Training steps per arm, at most.")] = 12,
     enough: Annotated[
         float, typer.Option(min=0, max=1, help="Stop learning once more than this share of the last 64 answers is right; 1: never.")
-    ] = 0.9,
-    exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 120,
+    ] = 0.75,
+    exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 80,
     model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = "smollm2",
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
     directory: Annotated[Path | None, typer.Option("--dir", help="Where to run; a new folder in your cache otherwise.")] = None,

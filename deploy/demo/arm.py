@@ -65,7 +65,8 @@ class ArmRun:
             desk = stack.new_agent(TENANT, DESK, training=False, reason=NO_TRAINING_REASON)
             answers = self._learn(stack, learner, desk)
             self._result.after = self._exam(stack, examinee, "after")
-            measure.measure(stack, answers, self._result)
+            with self._show.phase(f"{self._arm}: read the store", 1):
+                measure.measure(stack, answers, self._result)
         with self._show.phase(f"{self._arm}: search at rest", 1):
             search(stack.paths, stack.model_dir, self._result)
         self._result.seconds = time.monotonic() - started

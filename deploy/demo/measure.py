@@ -1,15 +1,18 @@
 """What the store says after an arm: versions and swaps, rewards by version, events, redactions, what may be trained on."""
 
 import time
+from collections.abc import Iterator
 
 from atdp.versions import PolicyVersion, version_index
 from dataproxy.client import SyncDataProxyClient
+from dataproxy.client.trajectory_types import TrajectoryRow
 from deploy.demo.plan import Answer, ArmResult, Share, Swap
 from deploy.errors import DemoFailed
 from deploy.launcher.running import RunningStack
 
 _DRAIN_TIMEOUT_S = 60.0
 _POLL_S = 0.25
+_PAGE = 200
 _EVENT_ID = slice(len("chatcmpl-"), len("chatcmpl-") + 32)
 
 
@@ -28,7 +31,8 @@ def measure(stack: RunningStack, answers: list[Answer], result: ArmResult) -> No
         result.redactions = dict(status.redactions)
         result.rewards = {row.version: (row.mean, row.num) for row in client.reward_stats()}
         result.swaps = [_swap(version) for version in _served(client.list_versions())]
-        verdicts = {answer.completion_id: _verdict(client, answer.completion_id) for answer in answers}
+        found = _verdicts(client)
+    verdicts = {answer.completion_id: found[answer.completion_id[_EVENT_ID]] for answer in answers}
     trainable = {name for name, (eligible, _) in verdicts.items() if eligible}
     personal = [answer.completion_id for answer in answers if answer.personal]
     result.trainable = Share(len(trainable), len(verdicts))
@@ -61,8 +65,26 @@ def _swap(version: PolicyVersion) -> Swap:
     )
 
 
-def _verdict(client: SyncDataProxyClient, completion_id: str) -> tuple[bool, str]:
-    """Whether the trajectory of one answer may be trained on, and why (not)."""
-    trajectory_id = client.get_event(completion_id[_EVENT_ID]).event.trajectory_id
-    detail = client.get_trajectory(trajectory_id)
-    return detail.eligible, detail.reason
+def _verdicts(client: SyncDataProxyClient) -> dict[str, tuple[bool, str]]:
+    """Event id → whether its trajectory may be trained on, and why (not)."""
+    decided = {row.trajectory_id: row.reasons for row in _trajectories(client)}
+    return {event_id: ("eligible" in decided[name], ", ".join(sorted(decided[name]))) for event_id, name in _events(client)}
+
+
+def _trajectories(client: SyncDataProxyClient) -> Iterator[TrajectoryRow]:
+    after: str | None = None
+    while True:
+        page = client.list_trajectories(after=after, limit=_PAGE)
+        yield from page.rows
+        if (after := page.next_after) is None:
+            return
+
+
+def _events(client: SyncDataProxyClient) -> Iterator[tuple[str, str]]:
+    """Model calls: event id and trajectory id."""
+    after: int | None = None
+    while True:
+        page = client.list_events(limit=_PAGE, after=after, kind="model_call")
+        yield from ((event.event_id, event.trajectory_id) for event in page.events)
+        if (after := page.next_after) is None:
+            return

@@ -21,6 +21,8 @@ _NUMBERS = re.compile(rb"[0-9]{1,6}(?:,\s?[0-9]{1,6}){7,}")
 _URL_SAFE = bytes.maketrans(b"-_", b"+/")
 _LEAST_RUN = 4
 _STEP = 4096
+_GROUP = 32
+"""Characters of base64 for 24 bytes."""
 _HEAD = 18
 """The most bytes that the head of a zstd frame has (RFC 8878, 3.1.1.1)."""
 
@@ -34,7 +36,7 @@ def readings(data: bytes, tokens: TokenBytes | None, depth: int = _DEPTH) -> Ite
         for name, inner in (
             ("zstd", packed(_unzstd_all(data))),
             ("zlib", packed(_inflate_all(data))),
-            ("base64", packed(_from_base64(data))),
+            ("base64", _from_base64(data)),
         ):
             if inner:
                 yield from (
@@ -88,13 +90,15 @@ def _unzstd(data: memoryview) -> bytes:
     return b"".join(pieces)
 
 
-def _from_base64(data: bytes) -> Iterator[bytes]:
-    """Every run of base64 characters, decoded at each of four alignments: letters that do not belong may touch it in front."""
-    for match in _BASE64.finditer(data):
-        text = match[0].rstrip(b"=").translate(_URL_SAFE)
-        for shift in range(4):
-            rest = text[shift : len(text) - ((len(text) - shift) % 4 == 1)]
-            yield base64.b64decode(rest + b"=" * (-len(rest) % 4))
+def _from_base64(data: bytes) -> bytes:
+    """Every run of base64 characters, decoded at each of four alignments: letters that do not belong may touch it in front.
+
+    The runs are decoded as one text for speed; each is filled with zeros to whole groups of 24 bytes and followed by one, so that
+    they stay apart and aligned as in ``packed``.
+    """
+    texts = [match[0].rstrip(b"=").translate(_URL_SAFE) for match in _BASE64.finditer(data)]
+    shifted = (text[shift:] for text in texts for shift in range(4))
+    return base64.b64decode(b"".join(text + b"A" * (_GROUP - len(text) % _GROUP + _GROUP) for text in shifted))
 
 
 def _token_texts(data: bytes, tokens: TokenBytes) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from sqlalchemy import select
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
 from dataproxy.client import BadRequest, DataProxyClient, Denied, NotFound, SyncDataProxyClient, Unavailable
+from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.client.types import Consent, Feedback, KeyLimits, LeaseAck, LeaseRequest, NewKey
 from dataproxy.store.keys import OPERATOR, hash_key
 from dataproxy.store.schema import access_log, api_key, event, policy_version_state
@@ -170,6 +171,25 @@ async def test_events_come_in_pages(proxy: Proxy, socket_path: Path) -> None:
             if (after := page.next_after) is None:
                 break
     assert seen == [pair[0].event_id for pair in pairs]
+
+
+async def test_trajectories_come_in_pages_with_what_was_decided(proxy: Proxy, socket_path: Path) -> None:
+    pairs = [exchange([user(f"q{i}")], prompt=[1, 2] if i else None) for i in range(3)]
+    await store(proxy, *pairs)
+    with client(proxy, socket_path, "reviewer") as reviewer:
+        rows, after = [], None
+        while True:
+            page = reviewer.list_trajectories(after=after, limit=2)
+            rows += page.rows
+            if (after := page.next_after) is None:
+                break
+        assert [row.trajectory_id for row in rows] == [f"tr-{pair[0].event_id}" for pair in reversed(pairs)]
+        decided = {row.trajectory_id: ", ".join(sorted(row.reasons)) for row in rows}
+        assert decided == {name: reviewer.get_trajectory(name).reason for name in decided}
+        assert len(set(decided.values())) == 2
+    async with DataProxyClient(socket_path, proxy.files.api_key("admin")) as admin:
+        page = await admin.list_trajectories(TrajectoryQuery(reason="eligible"))
+    assert [row.trajectory_id for row in page.rows] == [f"tr-{pair[0].event_id}" for pair in reversed(pairs[1:])]
 
 
 async def test_the_whole_loop_through_the_async_client(proxy: Proxy, socket_path: Path) -> None:
