@@ -20,9 +20,14 @@ def erasure_contents(connection: Connection, tenant: str, erasure_ids: Sequence[
     return {row["erasure_id"]: _content(connection, tenant, row, base_position) for row in list(rows)}
 
 
+def tombstones(connection: Connection, tenant: str, erasure_id: str) -> list[Row]:
+    """Those of one erasure, in the order of their leaves."""
+    mine = (tombstone.c.tenant == tenant, tombstone.c.erasure_id == erasure_id)
+    return sorted(raw_rows(connection, tombstone, *mine, by_key=False), key=lambda stone: stone["leaf_index"])
+
+
 def _content(connection: Connection, tenant: str, row: Row, base_position: int) -> bytes:
-    mine = (tombstone.c.tenant == tenant, tombstone.c.erasure_id == row["erasure_id"])
-    stones = sorted(raw_rows(connection, tombstone, *mine), key=lambda stone: stone["leaf_index"])
+    stones = tombstones(connection, tenant, row["erasure_id"])
     left: dict[tuple[str, str], bytes] = {}
     for kind in sorted({stone["kind"] for stone in stones} - {"content"}):  # of a text nothing is left
         keys = [stone["row_key"] for stone in stones if stone["kind"] == kind]

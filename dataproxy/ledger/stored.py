@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import zstandard
-from sqlalchemy import Connection, Table, and_, select, type_coerce
+from sqlalchemy import Connection, Table, select, type_coerce
 from sqlalchemy.types import NullType
 
 from dataproxy.ledger.content import ARRAYS, OwnedContent, OwnedTokens, Row, content_content, event_content, row_content
@@ -39,10 +39,14 @@ def stored_contents(connection: Connection, tenant: str, kind: str, keys: Sequen
     return found
 
 
-def raw_rows(connection: Connection, table: Table, *where: Any) -> Iterator[Row]:
-    """Rows of ``table`` in the order of their keys, as the driver gives them."""
+def raw_rows(connection: Connection, table: Table, *where: Any, by_key: bool = True) -> Iterator[Row]:
+    """Rows of ``table`` as the driver gives them, ``by_key`` in the order of their keys.
+
+    Sort them yourself where ``where`` asks for other columns: for the order SQLite would go through all keys of a tenant.
+    """
     columns = [type_coerce(column, NullType()).label(column.name) for column in table.columns]
-    rows = connection.execute(select(*columns).where(*where).order_by(*table.primary_key)).mappings()
+    query = select(*columns).where(*where)
+    rows = connection.execute(query.order_by(*table.primary_key) if by_key else query).mappings()
     return (dict(row) for row in rows)
 
 
@@ -57,8 +61,8 @@ def _plain(connection: Connection, tenant: str, kind: str, keys: Sequence[str]) 
 
 def _contents(connection: Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
     named = {bytes.fromhex(key.partition("/")[0]): key for key in keys}
-    where = and_(content.c.digest.in_(named), content.c.owner == "")
-    return {named[one.digest]: content_content(one) for found in _owned(connection, tenant, where).values() for one in found}
+    owned = _by_owner(connection, tenant, content.c.digest.in_(named))
+    return {named[one.digest]: content_content(one) for one in owned[""]}
 
 
 def _events(connection: Connection, tenant: str, ids: Sequence[str], base_position: int) -> dict[str, bytes]:
@@ -69,7 +73,7 @@ def _events(connection: Connection, tenant: str, ids: Sequence[str], base_positi
         return rows
 
     spans, decisions, tokens = hanging(event_span), hanging(eligibility), hanging(token_segment)
-    contents = _owned(connection, tenant, content.c.owner.in_(ids))
+    contents = _by_owner(connection, tenant, content.c.owner.in_(ids))
     found = {}
     for row in raw_rows(connection, event, event.c.tenant == tenant, event.c.event_id.in_(ids)):
         key = row["event_id"]
@@ -85,9 +89,10 @@ def _event(
     return with_position(proven, row["position"] - base_position)
 
 
-def _owned(connection: Connection, tenant: str, where: Any) -> dict[str, list[OwnedContent]]:
-    """Owner → its contents."""
-    rows = list(raw_rows(connection, content, content.c.tenant == tenant, where))
+def _by_owner(connection: Connection, tenant: str, where: Any) -> dict[str, list[OwnedContent]]:
+    """Owner → its contents, in the order of their digests."""
+    rows = list(raw_rows(connection, content, content.c.tenant == tenant, where, by_key=False))
+    rows.sort(key=lambda row: (type(row["digest"]).__name__, row["digest"]))  # whatever somebody may have put there
     spans: dict[bytes, list[Row]] = defaultdict(list)
     for chunk in _chunks([row["digest"] for row in rows]):
         for span in raw_rows(connection, content_span, content_span.c.tenant == tenant, content_span.c.digest.in_(chunk)):

@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine, event, func, select
 
 from bench.console_store import TENANT, IntoPostgres, IntoSqlite, Target, fill
 from dataproxy.client.types import KeyInfo
+from dataproxy.ledger.erased import tombstones
+from dataproxy.ledger.stored import stored_contents
 from dataproxy.store.access import record_access
 from dataproxy.store.access_pages import lendings, named, page_of_reads, read_log
 from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.reading import find_event
-from dataproxy.store.schema import quarantine
+from dataproxy.store.schema import log_leaf, quarantine
 from dataproxy.store.search import SearchQuery, search_events
 from tests.dataproxy.exchanges import exchange, said, user, write
 from tests.dataproxy.proxy import BROKEN_WORD, Clock, Proxy
@@ -91,6 +93,19 @@ def scans(proxy: Proxy, statements: Statements) -> list[str]:
             plan = _postgres_scans if on_postgres else _sqlite_scans
             found += [f"{fault}: {statement}" for fault in plan(connection, statement, bound)]
     return found
+
+
+def by_tenant_alone(proxy: Proxy, statements: Statements) -> list[str]:
+    """What SQLite would look for among all rows of a tenant: an index for the order, not for the question."""
+    with proxy.services.database.read() as connection:
+        if connection.dialect.name != "sqlite":
+            return []
+        return [
+            f"{row.detail}: {statement}"
+            for statement, bound in statements
+            for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", bound)
+            if str(row.detail).endswith("(tenant=?)")
+        ]
 
 
 def _sqlite_scans(connection: Connection, statement: str, bound: Any) -> Iterator[str]:
@@ -180,6 +195,22 @@ def _fits(item: Any, query: SearchQuery) -> bool:
         and (query.until_us is None or item.started_at < query.until_us)
         and (not query.text or query.text in str(item.o))
     )
+
+
+def test_what_a_leaf_commits_to_is_found_by_more_than_the_tenant(filled: Proxy) -> None:
+    events = [f"{number:030x}{1:02x}" for number in range(7)]
+    with filled.services.database.read() as connection:
+        keys = dict(connection.execute(select(log_leaf.c.kind, func.min(log_leaf.c.row_key)).group_by(log_leaf.c.kind)).all())
+    keys |= {"content": bytes(16).hex()}
+    with asked() as statements, filled.services.database.read() as connection:
+        assert len(stored_contents(connection, TENANT, "event", events, 0)) == 7
+        for kind, key in keys.items():
+            stored_contents(connection, TENANT, kind, [key], 0)
+        tombstones(connection, TENANT, "er-1")
+    asked_of = {table for table in GROWING if any(f"FROM {table}" in statement for statement, _ in statements)}
+    assert asked_of >= GROWING - {"access_log", "conversation_end", "log_leaf", "log_salt", "quarantine", "trajectory"}
+    assert scans(filled, statements) == []
+    assert by_tenant_alone(filled, statements) == []
 
 
 def test_an_event_is_shown_to_the_operator_by_index(filled: Proxy) -> None:
