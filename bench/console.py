@@ -39,7 +39,7 @@ from tests.postgres import PostgresDatabase, find_binaries, kept_postgres, tempo
 RESULT = Path(__file__).parent / "results" / "console.json"
 _Ms = tuple[float, float]
 """Medians of wall and CPU time."""
-_FILTERS = {
+FILTERS = {
     "agent": "agent=agent-07",
     "session": "session=session-77",
     "since": "since=2023-11-15",
@@ -59,7 +59,7 @@ _FILTERS = {
 }
 _SOME = f"tr-{1000:032x}"
 """A trajectory that every store of more than 4,000 events has."""
-_PAGES = {
+PAGES = {
     "trajectory": f"trajectories/{_SOME}",
     "proof": f"trajectories/{_SOME}/proof",
     "evidence of one": f"evidence?trajectory={_SOME}&tenant={TENANT}",
@@ -149,12 +149,12 @@ async def _ask(services: Services, times: int, verify: bool) -> dict[str, Any]:
     services.checkpoints.cut()
     cut_s = time.perf_counter() - began
     app = create_app(services)
-    async with _browser(app) as client, _browser(app) as operator:
-        await _sign_in(client, key)
-        await _sign_in(operator, operators)
+    async with browser(app) as client, browser(app) as operator:
+        await sign_in(client, key)
+        await sign_in(operator, operators)
         first = await _median_ms(client, "trajectories", times)
-        filters = {name: await _median_ms(client, f"trajectories?{query}", times) for name, query in _FILTERS.items()}
-        pages = {name: await _median_ms(client, path, times) for name, path in _PAGES.items()}
+        filters = {name: await _median_ms(client, f"trajectories?{query}", times) for name, query in FILTERS.items()}
+        pages = {name: await _median_ms(client, path, times) for name, path in PAGES.items()}
         pages |= {f"{name}, operator": await _median_ms(operator, path, times) for name, path in _OPERATORS.items()}
         found: dict[str, Any] = {
             "filters_ms": {name: wall for name, (wall, _) in filters.items()},
@@ -167,12 +167,12 @@ async def _ask(services: Services, times: int, verify: bool) -> dict[str, Any]:
         return found | (await _verified(client) if verify else {})
 
 
-def _browser(app: FastAPI) -> httpx.AsyncClient:
+def browser(app: FastAPI) -> httpx.AsyncClient:
     transport = httpx.ASGITransport(app)
     return httpx.AsyncClient(transport=transport, base_url="http://console", follow_redirects=True, timeout=600)
 
 
-async def _sign_in(client: httpx.AsyncClient, key: str) -> None:
+async def sign_in(client: httpx.AsyncClient, key: str) -> None:
     token = _token((await client.get("/console/sign-in")).text)
     await client.post("/console/sign-in", data={"csrf": token, "key": key, "purpose": "a measurement"})
 

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, select, text
 
 from dataproxy.ledger.checkpoints import Checkpoints
+from dataproxy.ledger.erased import erasures_of
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.leaf import commit, hash_of
 from dataproxy.ledger.log import read_head
@@ -14,7 +15,7 @@ from dataproxy.ledger.merkle import root_from_inclusion
 from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree, Tiles
-from dataproxy.store.schema import checkpoint, log_leaf, log_salt, tombstone
+from dataproxy.store.schema import checkpoint, log_leaf, log_salt
 
 MOST_LEAVES = 200
 
@@ -106,8 +107,7 @@ def _rows_fit(connection: Connection, tenant: str, leaves: Sequence[Row[Any]]) -
     base = head.base_position if head is not None else 0
     salted = select(log_salt.c.leaf_index, log_salt.c.salt).where(log_salt.c.tenant == tenant, log_salt.c.leaf_index.in_(indexes))
     salts = {row.leaf_index: row.salt for row in connection.execute(salted)}
-    buried = select(tombstone.c.leaf_index).where(tombstone.c.tenant == tenant, tombstone.c.leaf_index.in_(indexes))
-    erased = set(connection.execute(buried).scalars())
+    erased = erasures_of(connection, tenant, leaves)
     contents: dict[tuple[str, str], bytes] = {}
     for kind in {leaf.kind for leaf in leaves}:
         keys = [leaf.row_key for leaf in leaves if leaf.kind == kind]

@@ -63,8 +63,11 @@ def _cut_and_extended(connection: Connection, tenant: str, trajectory_id: str) -
     where = (token_segment.c.tenant == tenant, token_segment.c.trajectory_id == trajectory_id)
     columns = ("event_id", "choice", "finish_reason", "parent_event", "parent_choice")
     rows = connection.execute(select(*(token_segment.c[name] for name in columns)).where(*where)).all()
-    same = (conversation_end.c.tenant == tenant, conversation_end.c.trajectory_id == trajectory_id)
-    ends = select(conversation_end.c.event_id, conversation_end.c.choice).where(*same, conversation_end.c.num_extended > 0)
-    extended = {(row.parent_event, row.parent_choice) for row in rows} | {tuple(row) for row in connection.execute(ends)}
-    cut = [(row.event_id, row.choice) for row in rows if row.finish_reason == "length"]
-    return [turn_id(*choice) for choice in sorted(cut) if choice in extended]
+    extended = {(row.parent_event, row.parent_choice) for row in rows}
+    cut = sorted((row.event_id, row.choice) for row in rows if row.finish_reason == "length")
+    for start in range(0, len(cut), _CHUNK):
+        names = [event_id for event_id, _ in cut[start : start + _CHUNK]]
+        same = (conversation_end.c.tenant == tenant, conversation_end.c.event_id.in_(names), conversation_end.c.num_extended > 0)
+        ends = select(conversation_end.c.event_id, conversation_end.c.choice).where(*same)
+        extended |= {(row.event_id, row.choice) for row in connection.execute(ends)}
+    return [turn_id(*choice) for choice in cut if choice in extended]

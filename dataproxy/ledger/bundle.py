@@ -18,13 +18,13 @@ from sqlalchemy import Connection, Row, and_, select, text
 
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.cosignatures import lines_of
-from dataproxy.ledger.erased import erasure_contents
+from dataproxy.ledger.erased import erasure_contents, erasures_of
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree
-from dataproxy.store.schema import checkpoint, log_leaf, log_salt, tombstone
+from dataproxy.store.schema import checkpoint, log_leaf, log_salt
 
 _CHUNK = 200
 _ALWAYS = (
@@ -168,9 +168,8 @@ def _lines(
 ) -> Iterator[dict[str, Any]]:
     head = read_head(connection, tenant)
     base = head.base_position if head is not None else 0
-    indexes = [leaf.leaf_index for leaf in leaves]
-    salts = _by_index(connection, log_salt, log_salt.c.salt, tenant, indexes)
-    erased = _by_index(connection, tombstone, tombstone.c.erasure_id, tenant, indexes)
+    salts = _salts(connection, tenant, [leaf.leaf_index for leaf in leaves])
+    erased = erasures_of(connection, tenant, leaves)
     contents: dict[tuple[str, str], bytes] = {}
     for kind in {leaf.kind for leaf in leaves}:
         keys = [leaf.row_key for leaf in leaves if leaf.kind == kind]
@@ -193,9 +192,9 @@ def _lines(
         }
 
 
-def _by_index(connection: Connection, table: Any, column: Any, tenant: str, indexes: Sequence[int]) -> dict[int, Any]:
-    query = select(table.c.leaf_index, column).where(table.c.tenant == tenant, table.c.leaf_index.in_(indexes))
-    return {row[0]: row[1] for row in connection.execute(query)}
+def _salts(connection: Connection, tenant: str, indexes: Sequence[int]) -> dict[int, bytes]:
+    query = select(log_salt.c.leaf_index, log_salt.c.salt).where(log_salt.c.tenant == tenant, log_salt.c.leaf_index.in_(indexes))
+    return {row.leaf_index: row.salt for row in connection.execute(query)}
 
 
 def _part(name: str, data: bytes) -> dict[str, str]:

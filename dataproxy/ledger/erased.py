@@ -3,21 +3,43 @@
 So the tree goes on to prove that rows were erased, and that what is left of them is what the erasure left.
 """
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
+from sqlalchemy import Row as SelectedRow
 
 from dataproxy.ledger.content import Row, row_content
 from dataproxy.ledger.leaf import part
 from dataproxy.ledger.stored import raw_rows, stored_contents
 from dataproxy.store.schema import erasure, tombstone
 
+LeafRow: TypeAlias = SelectedRow[Any]
+_CHUNK = 200
+
 
 def erasure_contents(connection: Connection, tenant: str, erasure_ids: Sequence[str], base_position: int) -> dict[str, bytes]:
     """Erasure → its leaf's content, of those that are there."""
     rows = raw_rows(connection, erasure, erasure.c.tenant == tenant, erasure.c.erasure_id.in_(erasure_ids))
     return {row["erasure_id"]: _content(connection, tenant, row, base_position) for row in list(rows)}
+
+
+def erasures_of(connection: Connection, tenant: str, leaves: Iterable[LeafRow]) -> dict[int, str]:
+    """Leaf index → erasure, of those of ``leaves`` (rows of ``log_leaf``) whose rows were erased."""
+    keys: dict[str, list[str]] = defaultdict(list)
+    indexes = set[int]()
+    for leaf in leaves:
+        keys[leaf.kind].append(leaf.row_key)
+        indexes.add(leaf.leaf_index)
+    found: dict[int, str] = {}
+    for kind, named in keys.items():
+        for start in range(0, len(named), _CHUNK):
+            mine = (tombstone.c.tenant == tenant, tombstone.c.kind == kind, tombstone.c.row_key.in_(named[start : start + _CHUNK]))
+            query = select(tombstone.c.leaf_index, tombstone.c.erasure_id).where(*mine)
+            found |= {row.leaf_index: row.erasure_id for row in connection.execute(query) if row.leaf_index in indexes}
+    return found
 
 
 def tombstones(connection: Connection, tenant: str, erasure_id: str) -> list[Row]:

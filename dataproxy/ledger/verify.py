@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.ledger.checkpoints import Line
 from dataproxy.ledger.cosignatures import witnessed
-from dataproxy.ledger.erased import erasure_contents
+from dataproxy.ledger.erased import erasure_contents, erasures_of
 from dataproxy.ledger.leaf import FIRST, commit, hash_of
 from dataproxy.ledger.merkle import EMPTY_ROOT, Frontier
 from dataproxy.ledger.notes import NoteVerifier
@@ -129,7 +129,7 @@ class _Audit:
             self._check_leaf(leaf)
             if self._frontier.size in wanted:
                 self._roots[self._frontier.size] = self._frontier.root()
-        salts, erased = self._companions(log_salt, page), self._companions(tombstone, page)
+        salts, erased = self._salts(page), erasures_of(self._connection, self._tenant, page)
         contents = self._contents([leaf for leaf in page if leaf.leaf_index not in erased])
         for leaf in page:
             salt, stone = salts.get(leaf.leaf_index), erased.get(leaf.leaf_index)
@@ -155,13 +155,11 @@ class _Audit:
             self._chains[leaf.chain] = leaf.leaf_hash
         self._frontier.push(hashed)
 
-    def _companions(self, table: type[object] | object, page: list[Row[tuple[object, ...]]]) -> dict[int, bytes | str]:
-        """Leaf index → salt, or erasure, of those leaves of ``page`` that have one."""
-        value = log_salt.c.salt if table is log_salt else tombstone.c.erasure_id
-        index = log_salt.c.leaf_index if table is log_salt else tombstone.c.leaf_index
-        owner = log_salt.c.tenant if table is log_salt else tombstone.c.tenant
-        query = select(index, value).where(owner == self._tenant, index.between(page[0].leaf_index, page[-1].leaf_index))
-        return {row[0]: row[1] for row in self._connection.execute(query)}
+    def _salts(self, page: list[Row[tuple[object, ...]]]) -> dict[int, bytes | str]:
+        """Leaf index → salt, of those leaves of ``page`` that have one."""
+        between = log_salt.c.leaf_index.between(page[0].leaf_index, page[-1].leaf_index)
+        query = select(log_salt.c.leaf_index, log_salt.c.salt).where(log_salt.c.tenant == self._tenant, between)
+        return {row.leaf_index: row.salt for row in self._connection.execute(query)}
 
     def _contents(self, leaves: list[Row[tuple[object, ...]]]) -> dict[tuple[str, str], bytes]:
         keys: dict[str, list[str]] = defaultdict(list)

@@ -3,11 +3,11 @@
 What was marked is not shown again. A page looks at a bounded number of events and says where the next one goes on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Row, and_, exists, select
+from sqlalchemy import Connection, Row, exists, select
 
 from atdp.events import Span
 from dataproxy.client.vault_types import ReviewRow
@@ -18,6 +18,7 @@ CERTAIN = 0.85
 SAMPLED_PER_MILLE = 20
 _MOST_LOOKED_AT = 5000
 _PAGE = 500
+_CHUNK = 500
 _COLUMNS = ("kind", "detector", "score", "path", "start", "end", "surrogate")
 _Event: TypeAlias = Row[Any, Any, Any, Any, Any]
 """tenant, event_id, agent, trajectory_id, started_us"""
@@ -51,10 +52,11 @@ def spans_of(connection: Connection, tenant: str, event_id: str) -> Sequence[Spa
     """The spans of an event and of the contents that it was first to store; those of a content begin at the content."""
     mine = (event_span.c.tenant == tenant, event_span.c.event_id == event_id)
     own = select(*(event_span.c[name] for name in _COLUMNS)).where(*mine).order_by(event_span.c.ordinal)
-    same = and_(content.c.tenant == content_span.c.tenant, content.c.digest == content_span.c.digest)
-    of_it = (content.c.tenant == tenant, content.c.owner == event_id)
-    stored = select(*(content_span.c[name] for name in _COLUMNS)).select_from(content_span.join(content, same)).where(*of_it)
-    rows = [*connection.execute(own), *connection.execute(stored.order_by(content_span.c.digest, content_span.c.ordinal))]
+    rows = [*connection.execute(own)]
+    for chunk in _chunks(list(_owners(connection, tenant, [event_id]))):
+        those = (content_span.c.tenant == tenant, content_span.c.digest.in_(chunk))
+        stored = select(*(content_span.c[name] for name in _COLUMNS)).where(*those)
+        rows += connection.execute(stored.order_by(content_span.c.digest, content_span.c.ordinal))
     return [Span(*row) for row in rows]
 
 
@@ -95,10 +97,24 @@ def _events(connection: Connection, tenant: str | None, after: str, kind: str) -
 def _with_uncertain(connection: Connection, tenant: str, event_ids: Sequence[str]) -> set[str]:
     mine = (event_span.c.tenant == tenant, event_span.c.event_id.in_(event_ids), event_span.c.score < CERTAIN)
     found = set(connection.execute(select(event_span.c.event_id).where(*mine)).scalars())
-    same = and_(content.c.tenant == content_span.c.tenant, content.c.digest == content_span.c.digest)
-    owned = (content.c.tenant == tenant, content.c.owner.in_(event_ids), content_span.c.score < CERTAIN)
-    found.update(connection.execute(select(content.c.owner).select_from(content.join(content_span, same)).where(*owned)).scalars())
+    owners = _owners(connection, tenant, event_ids)
+    for chunk in _chunks(list(owners)):
+        those = (content_span.c.tenant == tenant, content_span.c.digest.in_(chunk), content_span.c.score < CERTAIN)
+        found.update(owners[digest] for digest in connection.execute(select(content_span.c.digest).where(*those)).scalars())
     return found
+
+
+def _owners(connection: Connection, tenant: str, event_ids: Sequence[str]) -> dict[bytes, str]:
+    """Content → the event that was first to store it, in the order of the contents.
+
+    Asked apart from their spans: in a join a planner without statistics would begin with all spans of the tenant.
+    """
+    query = select(content.c.digest, content.c.owner).where(content.c.tenant == tenant, content.c.owner.in_(event_ids))
+    return dict(sorted((row.digest, row.owner) for row in connection.execute(query)))
+
+
+def _chunks(digests: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    return (digests[start : start + _CHUNK] for start in range(0, len(digests), _CHUNK))
 
 
 def _row(connection: Connection, found: _Event, why: str, below: float) -> ReviewRow:

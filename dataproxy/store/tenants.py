@@ -15,8 +15,8 @@ def list_tenants(connection: Connection, owner: str | None, holds: Counter[str])
     """Every tenant (or ``owner`` alone) that has a key, a consent or a recording, by name; ``holds`` counts those in force."""
     keys = _count(connection, api_key, owner, api_key.c.revoked_us.is_(None))
     trajectories, agents = _count(connection, trajectory, owner), _count(connection, agent, owner)
-    last = select(trajectory.c.tenant, func.max(trajectory.c.started_us)).group_by(trajectory.c.tenant)
-    newest = {str(row[0]): int(row[1]) for row in connection.execute(_of(last, trajectory, owner))}
+    last = select(func.max(trajectory.c.started_us))
+    newest = {name: connection.execute(last.where(trajectory.c.tenant == name)).scalar_one() for name in trajectories}
     known = set(keys) | set(trajectories) | set(_count(connection, consent, owner)) | set(_count(connection, tenant, owner))
     consents = ConsentBook.read(connection)
     return [

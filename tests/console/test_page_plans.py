@@ -1,0 +1,35 @@
+"""No page looks among all rows of a tenant for those that it shows; one that begins at the end of a list takes a page of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.console import FILTERS, PAGES, browser, sign_in
+from bench.console_store import TENANT, IntoSqlite, fill
+from dataproxy.api.app import create_app
+from dataproxy.client.types import NewKey
+from dataproxy.store.keys import issue_key
+from tests.dataproxy.proxy import Clock, Proxy
+from tests.dataproxy.store.test_plans import Statements, asked, by_tenant_alone
+
+_IN_PAGES = re.compile(r"\bLIMIT\b|^SELECT (trajectory\.tenant, )?count\(|^SELECT max\(")
+"""A page of a list, counts of a whole table, which Live and Tenants show, and the end of an index."""
+
+
+@pytest.mark.parametrize("role", ["reviewer", "admin"])
+async def test_pages_find_what_they_show_by_more_than_the_tenant(tmp_path: Path, role: str) -> None:
+    made = Proxy(tmp_path, clock := Clock())
+    fill([IntoSqlite(made.services.database)], 5000)
+    with made.services.database.write() as connection:
+        key = issue_key(connection, NewKey(TENANT, "", role), clock()).key
+        made.services.keys.load(connection)
+    questions: Statements = []
+    async with browser(create_app(made.services)) as client:
+        await sign_in(client, key)
+        for path in (*PAGES.values(), *(f"trajectories?{query}" for query in FILTERS.values())):
+            with asked() as statements:
+                assert (await client.get(f"/console/{path}")).status_code in ((200,) if role == "admin" else (200, 403))
+            questions += [(statement, bound) for statement, bound in statements if not _IN_PAGES.search(statement)]
+    assert len(questions) > 300
+    assert by_tenant_alone(made, questions) == []
