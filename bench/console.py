@@ -14,16 +14,20 @@ import asyncio
 import json
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 from pydantic import SecretStr
+from rich.console import Console
+from rich.progress import track
 
 from bench.console_store import TENANT, IntoPostgres, IntoSqlite, Target, fill
 from dataproxy.api.app import create_app
@@ -105,7 +109,7 @@ def main() -> None:
             targets.append(IntoPostgres(superuser))
         if not filled.exists():
             began = time.perf_counter()
-            num_leaves = fill(targets, asked.events)
+            num_leaves = fill(targets, asked.events, partial(track, description="filling the stores", console=Console(stderr=True)))
             if "postgres" in stores:
                 superuser.execute("ANALYZE")
             made = {"events": asked.events, "leaves": num_leaves, "fill_s": round(time.perf_counter() - began, 1)}
@@ -164,7 +168,10 @@ async def _ask(services: Services, times: int, verify: bool) -> dict[str, Any]:
             "first_page_ms": first[0],
             "filter_ms": round(statistics.median(wall for wall, _ in filters.values()), 1),
         }
-        return found | (await _verified(client) if verify else {})
+        if verify:
+            print("verifying every leaf", file=sys.stderr, flush=True)
+            found |= await _verified(client)
+        return found
 
 
 def browser(app: FastAPI) -> httpx.AsyncClient:

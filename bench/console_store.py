@@ -6,7 +6,7 @@ have written, so that proofs of them hold.
 
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import Any, Protocol
 
@@ -82,10 +82,13 @@ class IntoPostgres:
                 copy.write_row(values(row))
 
 
-def fill(targets: Sequence[Target], num_events: int) -> int:
-    """Write trajectories of four turns until there are ``num_events``; gives the number of leaves."""
+def fill(targets: Sequence[Target], num_events: int, watched: Callable[[Sequence[int]], Iterable[int]] = iter) -> int:
+    """Write trajectories of four turns until there are ``num_events``; gives the number of leaves.
+
+    ``watched`` goes through the batches, and may show how far it is.
+    """
     draw, log = random.Random(6), _Log()
-    for first in range(0, num_events // TURNS, BATCH):
+    for first in watched(range(0, num_events // TURNS, BATCH)):
         rows: Rows = {table: [] for table in _TABLES}
         for number in range(first, min(first + BATCH, num_events // TURNS)):
             _conversation(rows, draw, log, number)
