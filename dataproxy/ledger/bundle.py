@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
-from sqlalchemy import Connection, Row, and_, select, text
+from sqlalchemy import Connection, Row, select, text
 
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.cosignatures import lines_of
@@ -150,10 +150,12 @@ def _indexes(connection: Connection, tenant: str, trajectories: Sequence[str]) -
         found.update(connection.execute(mine.where(chain, text("chain <> ''"))).scalars())
     for kind in _ALWAYS:
         found.update(connection.execute(mine.where(log_leaf.c.kind == kind)).scalars())
-    read = log_leaf.alias("read")
-    is_read = and_(read.c.tenant == log_leaf.c.tenant, read.c.kind == "access_log", read.c.row_key == log_leaf.c.row_key)
-    reads = mine.join(read, is_read).where(log_leaf.c.kind == "event")
-    return found | set(connection.execute(reads).scalars())
+    of_reads = select(log_leaf.c.row_key).where(log_leaf.c.tenant == tenant, log_leaf.c.kind == "access_log")
+    reads = connection.execute(of_reads).scalars().all()
+    for start in range(0, len(reads), _CHUNK):
+        keys = log_leaf.c.row_key.in_(reads[start : start + _CHUNK])
+        found.update(connection.execute(mine.where(log_leaf.c.kind == "event", keys)).scalars())
+    return found
 
 
 def _reads_among(connection: Connection, tenant: str, leaves: Sequence[Row[tuple[Any, ...]]]) -> set[str]:

@@ -231,3 +231,25 @@ async def test_the_drain_looks_nothing_up_by_a_scan(filled: Proxy) -> None:
         assert filled.drain() == 3
     assert any("event_id" in statement and "quarantine" in statement for statement, _ in statements)
     assert scans(filled, statements) == []
+    assert by_tenant_alone(filled, statements) == []
+
+
+async def test_what_rewards_training_exports_and_erasure_ask_is_found_by_more_than_the_tenant(filled: Proxy) -> None:
+    with asked() as statements:
+        (event_id,) = await stored(filled, call(filled, "q"))
+        reward(filled, event_id)
+        filled.clock.advance(10)
+        held = lease(filled, maximum=4)
+        assert held.samples
+        ack(filled, held)
+        with filled.services.database.read() as connection:
+            get = find_event(connection, TENANT, event_id)
+        assert get is not None
+        with filled.services.database.write() as connection:
+            target = resolve(connection, TENANT, "trajectory", get.trajectory_id)
+            foresee(connection, plan_erasure(connection, target))
+        erased(filled, "trajectory", get.trajectory_id)
+    questions = [(statement, bound) for statement, bound in statements if "LIMIT" not in statement]
+    assert len(questions) > 60
+    assert scans(filled, questions) == []
+    assert by_tenant_alone(filled, questions) == []
