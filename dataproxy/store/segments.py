@@ -39,7 +39,8 @@ def segments_of(connection: Connection, tenant: str, trajectory_ids: Sequence[st
         query = select(token_segment, eligibility.c.eligible, eligibility.c.reason, conversation_end.c.num_extended)
         query = query.select_from(joined)
         query = query.where(token_segment.c.tenant == tenant, token_segment.c.trajectory_id.in_(chunk))
-        for row in connection.execute(query.order_by(token_segment.c.event_id, token_segment.c.choice)):
+        rows = connection.execute(query).all()  # sorted here: for their order SQLite would go through all of the tenant
+        for row in sorted(rows, key=lambda row: (row.event_id, row.choice)):
             found[row.trajectory_id].append(_segment(row))
     return found
 
