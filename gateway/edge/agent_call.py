@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from atdp.ids import new_event_id
+from dataproxy.pseudonym_types import Form
 from gateway.admission import Ticket
 from gateway.answers import error_headers
 from gateway.call import Call
@@ -21,7 +22,6 @@ from gateway.errors import Refused
 from gateway.keys import Identity
 from gateway.pseudonyms.agent import RestoringAgent
 from gateway.pseudonyms.ask import pseudonymize
-from gateway.pseudonyms.forms import Form
 from gateway.relay import Relay
 from gateway.upstream.connection import Head
 
