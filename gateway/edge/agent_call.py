@@ -2,6 +2,8 @@
 
 Reads the body, asks ``admit`` and the fair queue, hands over to the relay, and writes what the relay gives. Everything happens
 as bytes arrive and without a task, but for the two waits that are rare: for the first key table, and for a place at the workers.
+
+One class for all of it: reading, waiting and writing change the same few facts, and a second object would be made for every call.
 """
 
 import asyncio
