@@ -9,9 +9,9 @@ import statistics
 import time
 
 from dataproxy.digests import KeyedDigests
+from dataproxy.pseudonym_types import Form
 from dataproxy.pseudonyms.substitute import pseudonymized
 from dataproxy.redact.detector import Detector
-from gateway.pseudonyms.forms import Form
 from gateway.pseudonyms.restore import Restorer
 from gateway.pseudonyms.slots import CHAT
 from gateway.pseudonyms.streams import StreamRestorer

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from dataproxy.api.answers import error_answer, msgpack_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, require_operator
-from dataproxy.client.pseudonym_types import ToPseudonymize
 from dataproxy.errors import Refused
+from dataproxy.pseudonym_types import ToPseudonymize
 from dataproxy.redact import RedactionFailed
 
 router = APIRouter(prefix="/v1/pseudonyms")

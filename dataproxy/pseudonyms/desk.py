@@ -6,8 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dataproxy.client.pseudonym_types import Pseudonymized
 from dataproxy.digests import KeyedDigests, tenant_key
+from dataproxy.pseudonym_types import Pseudonymized
 from dataproxy.pseudonyms.substitute import pseudonymized
 from dataproxy.redact.detector import Detector
 from dataproxy.redact.errors import RedactionFailed

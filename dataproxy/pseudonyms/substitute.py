@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from dataproxy.client.pseudonym_types import Form, Pseudonymized
 from dataproxy.digests import KeyedDigests
+from dataproxy.pseudonym_types import Form, Pseudonymized
 from dataproxy.pseudonyms.spelled import SPELLINGS, base_of
 from dataproxy.pseudonyms.surrogates import surrogate
 from dataproxy.redact.data_urls import DATA_URL_SIGN, data_urls

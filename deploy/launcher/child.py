@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from deploy.errors import StartFailed
 from deploy.launcher import guard
+from deploy.launcher.oom import num_oom_kills
 
 FIRST_BACKOFF_S = 0.5
 LAST_BACKOFF_S = 4.0
@@ -46,16 +48,18 @@ class ChildSpec:
 @dataclass(slots=True)
 class Child:
     """Keeps one process alive from ``start`` until ``stop``. All methods run on the supervisor's loop, in its main thread:
-    the kernel's word of a parent's death is about the thread that started the child."""
+    the kernel's word of a parent's death is about the thread that started the child. ``oom_kills`` counts at each start and end."""
 
     spec: ChildSpec
     log_path: Path
     pid_path: Path
     say: Say
+    oom_kills: Callable[[], int | None] = num_oom_kills
     num_restarts: int = 0
     is_ready: asyncio.Event = field(default_factory=asyncio.Event)
     _process: asyncio.subprocess.Process | None = None
     _stopping: bool = False
+    _oom_kills_before: int | None = None
 
     async def run(self) -> None:
         """Start the process and restart it whenever it ends, until ``stop``.
@@ -106,7 +110,8 @@ class Child:
             if failure is not None:
                 return False, failure
             self.is_ready.set()
-            return True, f"ended ({describe_status(await process.wait())})"
+            await process.wait()
+            return True, f"ended ({self._how(process)})"
         finally:
             if process.returncode is None:
                 process.terminate()
@@ -115,6 +120,7 @@ class Child:
     async def _spawn(self) -> asyncio.subprocess.Process:
         command = await self.spec.command()
         prefix = [sys.executable, "-I", "-S", guard.__file__, str(self.pid_path), str(self.spec.grace_s), str(os.getpid())]
+        self._oom_kills_before = self.oom_kills()
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(self.log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         try:
@@ -134,11 +140,15 @@ class Child:
         deadline = loop.time() + self.spec.ready_timeout_s
         while loop.time() < deadline:
             if process.returncode is not None:
-                return f"ended while starting ({describe_status(process.returncode)})"
+                return f"ended while starting ({self._how(process)})"
             if await self.spec.ready():
                 return None
             await asyncio.sleep(_POLL_S)
         return f"was not ready after {self.spec.ready_timeout_s:g} s"
+
+    def _how(self, process: asyncio.subprocess.Process) -> str:
+        assert process.returncode is not None
+        return describe_status(process.returncode, self._oom_kills_before, self.oom_kills())
 
     def _explain(self) -> str:
         lines = self.log_path.read_text(errors="replace").splitlines()[-_NUM_TAIL_LINES:]
@@ -147,8 +157,21 @@ class Child:
         return f" The last lines of {self.log_path}:\n{tail}{advice}"
 
 
-def describe_status(status: int) -> str:
-    """``0`` → ``"exit status 0"``; 137 → ``"killed by signal 9"``, with the usual cause."""
-    if status == 137:
-        return "killed by signal 9: often the kernel, out of memory"
-    return f"killed by signal {status - 128}" if status > 128 else f"exit status {status}"
+def describe_status(status: int, oom_kills_before: int | None, oom_kills: int | None) -> str:
+    """``0`` → ``"exit status 0"``; 139, and -11 of the guard itself → ``"killed by signal 11"``.
+
+    After SIGKILL also what the kernel's counter, read before the start and after the end, says of memory: no more than it shows.
+    """
+    if 0 <= status <= 128:
+        return f"exit status {status}"
+    number = -status if status < 0 else status - 128
+    memory = f"; {_of_memory(oom_kills_before, oom_kills)}" if number == signal.SIGKILL else ""
+    return f"killed by signal {number}{memory}"
+
+
+def _of_memory(before: int | None, now: int | None) -> str:
+    if before is None or now is None:
+        return "whether memory ran out cannot be told here"
+    if now <= before:
+        return "nothing here shows that memory ran out"
+    return f"memory ran out: the kernel's count of kills for that rose by {now - before} since its start"

@@ -2,6 +2,8 @@
 
 Reads the body, asks ``admit`` and the fair queue, hands over to the relay, and writes what the relay gives. Everything happens
 as bytes arrive and without a task, but for the two waits that are rare: for the first key table, and for a place at the workers.
+
+One class for all of it: reading, waiting and writing change the same few facts, and a second object would be made for every call.
 """
 
 import asyncio
@@ -10,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from atdp.ids import new_event_id
+from dataproxy.pseudonym_types import Form
 from gateway.admission import Ticket
 from gateway.answers import error_headers
 from gateway.call import Call
@@ -21,7 +24,6 @@ from gateway.errors import Refused
 from gateway.keys import Identity
 from gateway.pseudonyms.agent import RestoringAgent
 from gateway.pseudonyms.ask import pseudonymize
-from gateway.pseudonyms.forms import Form
 from gateway.relay import Relay
 from gateway.upstream.connection import Head
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from dataproxy.pseudonym_types import Form
 from gateway.agent import Agent
 from gateway.dialects import Dialect
 from gateway.errors import Refused
-from gateway.pseudonyms.forms import Form
 from gateway.pseudonyms.restore import Restorer
 from gateway.pseudonyms.slots import FORMS
 from gateway.pseudonyms.streams import StreamRestorer

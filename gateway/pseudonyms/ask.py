@@ -4,9 +4,9 @@ import asyncio
 
 import msgspec
 
+from dataproxy.pseudonym_types import Form, Pseudonymized, ToPseudonymize
 from gateway.call import Call
 from gateway.errors import Refused, UpstreamError
-from gateway.pseudonyms.forms import Form, Pseudonymized, ToPseudonymize
 from gateway.state import Gateway
 from gateway.upstream.fetch import Request, fetch
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.pseudonyms.forms import Form
+from dataproxy.pseudonym_types import Form
 
 _HEAD = 4
 _ESCAPED = frozenset("nrtbf")

@@ -12,7 +12,7 @@ import pytest
 from bench.gateway.cases import Case
 from bench.gateway.contestants import STARTS, Running, Site, start_engine
 from bench.gateway.measure import RefusedError, Sample, engine_stats, measure
-from bench.gateway.plan import Plan, num_measurements, run
+from bench.gateway.plan import Plan, Results, num_measurements, run
 from bench.gateway.processes import cores, free_port, started, wait_ready
 from bench.gateway.programs import is_compiled
 from bench.gateway.report import QUICK_KEYS, cells, headline
@@ -58,16 +58,15 @@ def test_events_arrive_as_often_as_the_engine_sent_them(direct: Running, tmp_pat
 
 
 def test_a_refusal_is_no_result(direct: Running, tmp_path: Path) -> None:
-    nobody = Running("gone", direct.port, direct.pid, "")
     with ExitStack() as stack:
         port = free_port()
         process = stack.enter_context(
             started([sys.executable, slow_relay.__file__, str(port), "404"], cores()[0], tmp_path / "log")
         )
         wait_ready(process, f"http://127.0.0.1:{port}/", 30)
-        nobody = Running("refuses", port, process.pid, "")
+        refusing = Running("refuses", port, process.pid, "")
         with pytest.raises(RefusedError, match="refuses"):
-            _some(nobody, Case(connections=2), tmp_path, 10)
+            _some(refusing, Case(connections=2), tmp_path, 10)
 
 
 def test_a_relay_that_burns_cpu_shows_as_slower(direct: Running, tmp_path: Path) -> None:
@@ -111,8 +110,6 @@ def test_several_processes_serve_as_one(direct: Running, tmp_path: Path) -> None
 
 
 def test_the_headline_has_its_keys_and_null_for_who_did_not_run() -> None:
-    from bench.gateway.plan import Results
-
     line = headline(Results(), None)
     assert set(QUICK_KEYS) <= line.keys()
     assert set(line.values()) == {None}

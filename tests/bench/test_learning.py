@@ -1,6 +1,7 @@
 """The learning experiments: the checker, what redaction overwrites, and the figures that are told of runs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -63,8 +64,4 @@ def test_differences_are_paired_by_seed_and_intervals_are_students() -> None:
 def test_every_arm_differs_from_online_and_has_its_own_name() -> None:
     assert len({arm.name for arm in ARMS}) == len(ARMS)
     plain = next(arm for arm in ARMS if arm.name == ONLINE)
-    assert all(
-        type(plain)(**{name: getattr(arm, name) for name in arm.__slots__} | {"name": ONLINE}) != plain
-        for arm in ARMS
-        if arm is not plain
-    )
+    assert all(replace(arm, name=ONLINE) != plain for arm in ARMS if arm is not plain)

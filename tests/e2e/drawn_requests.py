@@ -1,7 +1,7 @@
 """Requests that agents might send, in all four dialects: mostly right, often odd, now and then wrong. Always the same ones.
 
-Fields that are the gateway's to remove (`gateway.parsing.ENGINE_FIELDS`) are left out, and so are other models: there the
-gateway has an answer of its own. Every request is at temperature 0 and asks for a few tokens.
+Left out is what the gateway answers by itself: fields that are its own to remove (`gateway.parsing.ENGINE_FIELDS`), other models,
+and responses in the background without a stream, which cannot be recorded. All are at temperature 0 and ask for a few tokens.
 """
 
 import json
@@ -42,9 +42,9 @@ def some_of(values: dict[str, Drawn]) -> Drawn:
 
 
 def request(path: str, wanted: dict[str, Drawn], optional: dict[str, Drawn]) -> Drawn:
-    """``wanted`` and some of ``optional``; one time in six with a fault."""
-    base = st.tuples(st.fixed_dictionaries(wanted), some_of(optional)).map(
-        lambda two: {"model": "tiny", "temperature": 0, **two[0], **two[1]}
+    """``wanted`` and some of ``optional``, as a stream every other time; one time in six with a fault."""
+    base = st.tuples(st.fixed_dictionaries(wanted), STREAMING, some_of(optional)).map(
+        lambda three: {"model": "tiny", "temperature": 0, **three[0], **three[1], **three[2]}
     )
     fault = st.tuples(st.integers(0, 17), st.integers(0, 30), st.sampled_from(ODD))
     return st.tuples(base, fault).map(lambda one: DrawnRequest(path, spoiled(one[0], *one[1])))
@@ -82,8 +82,8 @@ SAMPLING: dict[str, Drawn] = {
     "repetition_penalty": mostly([1.2], [-1]),
     "ignore_eos": st.booleans(),
 }
+STREAMING = mostly([{"stream": True}, {"stream": False}, {}], [{"stream": None}, {"stream": "yes"}])
 ANYWHERE: dict[str, Drawn] = {
-    "stream": mostly([True, True, False], [None, "yes"]),
     "future_field": st.sampled_from([1, {"deep": [None]}, "x"]),
     "metadata": mostly([{"a": "b"}, {}], ["x"]),
     "service_tier": mostly(["auto"], [3]),
@@ -157,6 +157,8 @@ COMPLETIONS = request(
         "logprobs": mostly([0, 2, 5], [True, -1]),
         "echo": st.booleans(),
         "suffix": st.sampled_from(["", "x"]),
+        "response_format": mostly(FORMATS, [{"type": "nothing"}]),
+        "regex": mostly(["[ab]{3}"], ["("]),
         "best_of": st.sampled_from([1, 2]),
     },
 )
@@ -184,7 +186,7 @@ TEXT_FORMATS = [{"format": {"type": "text"}}, {"format": {"type": "json_schema",
 RESPONSES = request(
     "/v1/responses",
     {"input": mostly([TEXTS, st.lists(ITEM, min_size=1, max_size=4)], [[]]), "max_output_tokens": TOKENS},
-    {name: SAMPLING[name] for name in ("top_p", "user", "stop", "seed")}
+    {name: value for name, value in SAMPLING.items() if name not in ("logit_bias", "n", "ignore_eos")}
     | ANYWHERE
     | {
         "instructions": TEXTS,
@@ -195,11 +197,12 @@ RESPONSES = request(
         "reasoning": mostly([{"effort": "low"}, {}, None], ["x"]),
         "truncation": mostly(["auto", "disabled"], ["x"]),
         "store": st.booleans(),
-        "include": mostly([[]], [["reasoning.encrypted_content"], "x"]),
-        "background": mostly([False], ["x"]),
+        "include": mostly([[], ["message.output_text.logprobs"]], [["reasoning.encrypted_content"], "x"]),
+        "background": mostly([False, True], ["x"]),
         "top_logprobs": mostly([0, 2], [50]),
+        "max_tool_calls": mostly([1], [0, "x"]),
     },
-)
+).filter(lambda drawn: drawn.body.get("background") is not True or drawn.body.get("stream") is True)
 
 # Messages
 
@@ -234,11 +237,12 @@ MESSAGES = request(
         "tools": mostly([[ANTHROPIC_TOOL], []], [[{"name": "route"}], "x"]),
         "tool_choice": mostly(CHOICES, [{"type": "x"}, "auto"]),
         "thinking": mostly([{"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"}], [{"type": "x"}]),
+        "output_config": mostly([{"effort": "low"}, {"format": {"type": "json_schema", "schema": BRIEF}}, {}], [{"effort": "x"}]),
     },
 )
 COUNT = MESSAGES.map(lambda drawn: DrawnRequest("/v1/messages/count_tokens", drawn.body))
 
-SHARES = ((CHAT, 8), (COMPLETIONS, 3), (RESPONSES, 4), (MESSAGES, 4), (COUNT, 1))
+SHARES = ((CHAT, 6), (COMPLETIONS, 4), (RESPONSES, 5), (MESSAGES, 4), (COUNT, 1))
 """How many of twenty requests are of each kind."""
 
 

@@ -9,7 +9,7 @@ _FLAGS: Final = {"flags": ("avx512_bf16", "amx_bf16"), "Features": ("bf16",)}
 
 
 def fast_dtype(root: Path = Path("/")) -> Literal["float32", "bfloat16"]:
-    """bfloat16 where a GPU or the processor multiplies it; elsewhere torch emulates it, 80 times as slow as float32 on AVX2."""
+    """bfloat16 where a GPU or the processor multiplies it; elsewhere torch emulates it, for dozens of times the CPU time."""
     if any((root / gpu).exists() for gpu in _GPUS):
         return "bfloat16"
     try:

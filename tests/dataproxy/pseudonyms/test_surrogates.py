@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dataproxy.client.pseudonym_types import Pseudonymized
 from dataproxy.digests import KeyedDigests
+from dataproxy.pseudonym_types import Pseudonymized
 from dataproxy.pseudonyms.substitute import _Surrogates, pseudonymized
 from dataproxy.pseudonyms.surrogates import surrogate
 from dataproxy.redact import RedactionFailed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.pseudonyms.forms import Form
+from dataproxy.pseudonym_types import Form
 from gateway.pseudonyms.restore import Pieces, Restorer
 from gateway.pseudonyms.slots import CHAT, MESSAGES, RESPONSES
 from gateway.pseudonyms.streams import StreamRestorer

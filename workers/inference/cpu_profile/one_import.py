@@ -1,11 +1,11 @@
 """One import of SGLang for all processes of an engine: the scheduler and the detokenizer are forked off the first process.
 
-Owns how those two start on a CPU host. SGLang starts them as fresh interpreters, each of which imports all of it anew: a
-minute of two AVX2 cores for three processes, 20 s for one. A fork is sound because the first process has one thread until
-then (OpenBLAS would start another at import, so the profile gives it one) and has neither multiplied in parallel nor
-touched a device; where it has more, they start as before. No garbage is collected while modules are imported, and what
-they left is frozen, so that a collection does not copy the pages that the processes share. Source: SGLang 0.5.23,
-`srt/entrypoints/engine.py`; what it saves is in docs/decisions/0004. Place in the path: before step 1.
+Owns how those two start on a CPU host. SGLang starts them as fresh interpreters, each of which imports all of it anew. A
+fork is sound because the first process has one thread until then (OpenBLAS would start another at import, so the profile
+gives it one) and has neither multiplied in parallel nor touched a device; where it has more, they start as before. No
+garbage is collected while modules are imported, and what they left is frozen, so that a collection does not copy the
+pages that the processes share. Source: SGLang 0.5.23, `srt/entrypoints/engine.py`. What a start costs:
+`python -m bench.engine_start`. Place in the path: before step 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What travels between a gateway and the data proxy about pseudonyms; msgpack, as ``dataproxy.client.pseudonym_types`` has it."""
+"""What a gateway asks about a request of a tenant that wants pseudonyms, and what it gets. msgpack; it never leaves the socket.
+
+Imports nothing but msgspec, for the gateway takes it too: ``dataproxy.client`` would bring httpx along.
+"""
 
 import msgspec
 
