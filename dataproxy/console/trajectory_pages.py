@@ -14,7 +14,7 @@ from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
 from dataproxy.console.filters import NAMES, asked, fields_of, query_of
 from dataproxy.console.plain import Budget, plain
-from dataproxy.console.proof import proof_of
+from dataproxy.console.proof import owner_of, proof_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.console.tokens import strip
@@ -117,11 +117,9 @@ def get_tokens(request: Request, services: ServicesDep, seat: Seat, event_id: st
 def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id: str, tenant: str = "") -> Response:
     """Its leaves in the log, each with its path to the last checkpoint."""
     require(seat.caller, "reviewer")
-    owner = _owner(seat, tenant)
     services.checkpoints.cut()
     with services.database.read() as connection:
-        query = select(trajectory.c.tenant).where(trajectory.c.trajectory_id == trajectory_id).order_by(trajectory.c.tenant)
-        found = connection.execute(query if owner is None else query.where(trajectory.c.tenant == owner)).scalar()
+        found = owner_of(connection, _owner(seat, tenant), trajectory_id)
         if found is None:
             raise NotFound(f"no trajectory {trajectory_id}")
         verifier = services.checkpoints.signer.verifier

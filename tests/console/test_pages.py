@@ -6,9 +6,12 @@ import re
 import pytest
 from sqlalchemy import func, select
 
+from dataproxy.api.audit_routes import audit_steps
+from dataproxy.client.review_types import AuditReport
 from dataproxy.client.types import Feedback
 from dataproxy.feedback import Desk, give_feedback
-from dataproxy.store.schema import access_log, event, log_leaf
+from dataproxy.store.schema import access_log, event, log_leaf, trajectory
+from dataproxy.store.scope import EVERYBODY
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
 from tests.console.story import BATCH, HOSTILE
@@ -163,23 +166,45 @@ def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stag
     assert stage.proxy.rows(select(access_log.c.purpose).where(*where))[-1][0] == PURPOSE
 
 
-def test_the_proof_names_every_row_and_finds_the_one_that_was_changed(stage: Stage) -> None:
+def test_the_proof_names_every_row_and_tells_one_that_was_changed_from_one_that_is_missing(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['orders']}/proof")
     num = leaves_of(stage, stage.names["orders"])
     assert f"{num} of {num} rows are what was stored" in browser.text
-    name = stage.names["failed"]
-    with stage.proxy.services.database.write() as connection:
-        connection.exec_driver_sql("DROP TRIGGER IF EXISTS event_no_update")
+    name, database = stage.names["failed"], stage.proxy.services.database
+    mine = event.c.trajectory_id == name
+    with database.write() as connection:
         for (trigger,) in connection.exec_driver_sql(
             "SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='event'"
         ).all():
             connection.exec_driver_sql(f'DROP TRIGGER "{trigger}"')
-        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=200))
+        row = connection.execute(select(event).where(mine)).one()._asdict()
+        about = connection.execute(select(trajectory).where(trajectory.c.trajectory_id == name)).one()._asdict()
+        connection.execute(event.update().where(mine).values(status=200))
     browser.get(f"/trajectories/{name}/proof")
-    assert "1 of its rows are not what the log says" in browser.text
-    with stage.proxy.services.database.write() as connection:
-        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=500))
+    assert "1 of its rows is changed: it is not what the log says." in browser.text
+    assert f"changed{audited(stage, row['event_id'])}" in browser.text and "missing" not in browser.text
+    with database.write() as connection:
+        connection.execute(event.delete().where(mine))
+    browser.get(f"/trajectories/{name}/proof")
+    assert "1 of its rows is missing: the log says that it was stored, and it is not there." in browser.text
+    assert f"missing{audited(stage, row['event_id'])}" in browser.text and "changed" not in browser.text
+    with database.write() as connection:
+        connection.execute(trajectory.delete().where(trajectory.c.trajectory_id == name))
+    for reader in (browser, stage.browser("admin", "")):
+        assert reader.get(f"/trajectories/{name}").status_code == 404
+        assert "1 of its rows is missing" in reader.get(f"/trajectories/{name}/proof").text
+    assert stage.browser("reviewer", "other").get(f"/trajectories/{name}/proof").status_code == 404
+    with database.write() as connection:
+        connection.execute(trajectory.insert().values(about))
+        connection.execute(event.insert().values(row))
+
+
+def audited(stage: Stage, key: str) -> str:
+    """What the audit says is wrong with the row of that key."""
+    steps = audit_steps(stage.proxy.services, "acme", EVERYBODY)
+    report = next(step for step in steps if isinstance(step, AuditReport))
+    return next(problem.what for problem in report.problems if problem.key == key)
 
 
 def test_the_key_is_shown_as_its_file_and_as_notes_have_it(stage: Stage) -> None:
