@@ -13,7 +13,8 @@ from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
 from dataproxy.console.filters import NAMES, asked, fields_of, query_of
-from dataproxy.console.plain import Budget, plain
+from dataproxy.console.given_rewards import at_turns, given_rewards
+from dataproxy.console.plain import Budget
 from dataproxy.console.proof import owner_of, proof_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
@@ -23,7 +24,7 @@ from dataproxy.lease.explain import explain
 from dataproxy.lease.learned import trainable_turns
 from dataproxy.lease.windows import Now
 from dataproxy.services import Services
-from dataproxy.store.review import Review, review_of
+from dataproxy.store.review import review_of
 from dataproxy.store.rewards import as_reward
 from dataproxy.store.schema import event, redaction_count, trajectory
 from dataproxy.store.segments import token_records
@@ -93,7 +94,9 @@ def get_one(
     turns = [reader.turn(item) for item in review.events]
     shown: dict[str, Any] = {"review": review, "row": review.trajectory, "turns": turns, "start": start, "place": place}
     shown |= {"may_train": may_train}
-    return render(request, "trajectory.html", seat, **shown, rewards=_rewards(review), numbers={t.event_id: t.seq for t in turns})
+    given = given_rewards(review.rewards)
+    shown |= {"rewards": given, "at_turn": at_turns(given), "numbers": {turn.event_id: turn.seq for turn in turns}}
+    return render(request, "trajectory.html", seat, **shown)
 
 
 @router.get("/events/{event_id}/tokens")
@@ -160,16 +163,3 @@ def _session(services: Services, seat: Seat, text: str) -> str | None:
 def _owner(seat: Seat, tenant: str) -> str | None:
     """Whose to look among: the caller's own; of an operator, whom the address names."""
     return scope(seat.caller) if scope(seat.caller) is not None else tenant or None
-
-
-def _rewards(review: Review) -> list[dict[str, object]]:
-    """Rewards as the time line shows them; one that another replaced is marked."""
-    replaced = {row.supersedes for row in review.rewards if row.supersedes}
-    return [
-        {
-            "row": row,
-            "replaced": row.reward_id in replaced,
-            "texts": [(name, plain(text)) for name in ("label", "correction", "explanation") if (text := getattr(row, name))],
-        }
-        for row in review.rewards
-    ]

@@ -9,12 +9,13 @@ from sqlalchemy import func, select
 from dataproxy.api.audit_routes import audit_steps
 from dataproxy.client.review_types import AuditReport
 from dataproxy.client.types import Feedback
+from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
-from dataproxy.store.schema import access_log, event, log_leaf, trajectory
+from dataproxy.store.schema import access_log, event, log_leaf, reward, trajectory
 from dataproxy.store.scope import EVERYBODY
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
-from tests.console.story import BATCH, HOSTILE
+from tests.console.story import BATCH, HOSTILE, NOW_US
 
 pytestmark = pytest.mark.slow
 
@@ -121,6 +122,20 @@ def test_a_trajectory_reads_like_the_conversation(stage: Stage) -> None:
         "w1",
     ):
         assert piece in text, piece
+
+
+def test_a_turn_shows_its_own_reward_with_who_gave_it_and_when(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    (event_id,) = stage.proxy.rows(select(reward.c.target_id).where(reward.c.name == "helpful"))[0]
+    (turn,) = (article for article in browser.page.split("</article>") if 'class="earned"' in article)
+    (line,) = re.findall(r'<p class="earned">(.*?)</p>', turn, re.S)
+    said = " ".join(html.unescape(re.sub(r"<[^>]*>", "", line)).split())
+    assert said == f"reward helpful 0.5 judge, by key-judge, {when(NOW_US + 60 * 60_000_000)} What was said with it"
+    (number,) = re.findall(rf'id="e-{event_id}">\s*<header><h2>(\d+) ', turn)
+    assert f'for <a href="#e-{event_id}">turn {number}</a>' in browser.page
+    (reward_id,) = re.findall(r'href="#r-([^"]+)"', line)
+    assert browser.page.count(f'<li id="r-{reward_id}"') == 1
 
 
 def test_tokens_show_ids_logprobs_and_what_is_not_learned_from(stage: Stage) -> None:
