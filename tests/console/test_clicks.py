@@ -191,7 +191,7 @@ def test_an_order_is_given_and_taken_back(console: Console) -> None:
         driver.execute_cdp_cmd("Network.enable", {})
         driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/console/orders?*"]})  # no button is replaced under a click
         driver.get(f"{address}/learning")
-        row = "//tr[.//a[text()='v000003']]"
+        row = "//tr[td[1]/a[text()='v000003']]"
         with turned(driver):
             driver.find_element(By.XPATH, f"{row}//a[starts-with(text(), 'Roll back to it')]").click()
         assert "v000004 is retired" in text_of(driver) and stage.proxy.count(version_order) == 0

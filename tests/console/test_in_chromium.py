@@ -123,6 +123,18 @@ def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDr
     assert stage.proxy.count(erasure) == 1 and stage.leaves("erasure") == 1
 
 
+def test_a_branch_of_the_tree_stands_further_in_than_the_line_that_it_leaves(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, _ = console
+    driver.get(f"{address}/learning")
+    cells = {
+        name: driver.find_element(By.XPATH, f"//tr[td[1]/a[text()='{name}']]/td[1]") for name in ("v000004", "v000001", "v000002")
+    }
+    ends = {name: cell.find_element(By.TAG_NAME, "a").location["x"] for name, cell in cells.items()}
+    assert ends["v000002"] > ends["v000001"] == ends["v000004"]
+    drawn = {name: cell.find_element(By.CSS_SELECTOR, ".node").rect for name, cell in cells.items()}
+    assert all(drawn[name]["width"] and drawn[name]["x"] < ends[name] for name in cells)
+
+
 def test_the_theme_is_switched_and_stays(console: tuple[WebDriver, str, Stage]) -> None:
     driver, address, _ = console
     driver.get(f"{address}/consents")

@@ -4,6 +4,7 @@ import html
 import re
 
 import pytest
+from msgspec import structs
 from sqlalchemy import func, select
 
 from dataproxy.api.audit_routes import audit_steps
@@ -13,6 +14,7 @@ from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.store.schema import access_log, event, log_leaf, reward, trajectory
 from dataproxy.store.scope import EVERYBODY
+from dataproxy.store.versions import get_version, register_version
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
 from tests.console.story import BATCH, HOSTILE, NOW_US
@@ -266,6 +268,32 @@ def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_oth
     assert browser.get("/compare?first=v000003&second=v000099").status_code == 404
     reviewer = stage.browser()
     assert "Entropy" not in reviewer.get("/compare?first=v000003&second=v000004").text
+
+
+def test_versions_stand_on_their_lines_with_their_parents_and_marks(stage: Stage) -> None:
+    browser, database = stage.browser(), stage.proxy.services.database
+    browser.get("/learning")
+    below = [
+        ("d0", "v000003 retired", "v000001"),
+        ("d1 branch tip", "v000002 retired", "a branch of v000001"),
+        ("d0", "v000001 retired", "v000000"),
+        ("d0 root", "v000000 retired", "the model as it came"),
+    ]
+    assert lines_of(browser.page) == [("d0 tip", "v000004 serving", "v000003"), *below]
+    assert 'branch of <a href="/console/versions/v000001">' in browser.page
+    for state in ("canary", "retired"):
+        with database.write() as connection:
+            version = structs.replace(get_version(connection, "v000002"), state=state)
+            register_version(connection, version, "internal", stage.proxy.clock())
+        browser.get("/learning")
+        assert ("d1 branch tip", f"v000002 {state}", "a branch of v000001") in lines_of(browser.page)
+        assert browser.page.count('<tr data-row class="canary">') == (state == "canary")
+
+
+def lines_of(page: str) -> list[tuple[str, str, str]]:
+    """Where each version's row of the tree stands, what it says of the version, and of its parent."""
+    rows = re.findall(r'<td class="line ([^"]*)">(.*?)</td><td>(.*?)</td>', page)
+    return [(where, *(re.sub(r"<[^>]*>", "", text) for text in texts)) for where, *texts in rows]
 
 
 def test_a_batch_is_rebuilt_with_the_rewards_of_its_time(stage: Stage) -> None:
