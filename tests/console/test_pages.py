@@ -146,7 +146,9 @@ def test_tokens_show_ids_logprobs_and_what_is_not_learned_from(stage: Stage) -> 
     path = re.findall(r'href="/console(/events/[^"]+/tokens[^"]*)"', browser.page)[0]
     browser.get(path)
     assert re.findall(r'<li class="(h\d[^"]*)" title="\d+: id (\d+)', browser.page)[2] == ("h0 altered", "16")
-    assert "1 altered, loss mask 0" in browser.text
+    assert "loss mask 1, can be learned from5" in browser.text and "loss mask 0, altered by redaction1" in browser.text
+    boxes = re.findall(r"<li class=\"h\d[^>]*>(\d+)<small>([^<]*)</small>", browser.page)
+    assert [said == "altered" for _, said in boxes] == [False, False, True, False, False, False]
     piece = browser.get(path, **{"hx-request": "true"}).text
     assert piece.startswith("<section") and "<html" not in piece
 
