@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
+from dataproxy.admit import REASONS
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
@@ -19,6 +20,7 @@ from dataproxy.console.proof import owner_of, proof_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.console.tokens import strip
+from dataproxy.console.words import reason
 from dataproxy.errors import NotFound
 from dataproxy.lease.explain import explain
 from dataproxy.lease.learned import trainable_turns
@@ -33,11 +35,7 @@ from dataproxy.store.views import list_views
 router = APIRouter()
 _ROWS, _TURNS = 50, 40
 _ID = re.compile(r"(tr|tool)-[0-9a-f]{32,64}|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_REASONS = (
-    "eligible", "no_consent", "no_tokens", "http_error", "disconnected", "engine_abort", "truncated", "bad_logprobs",
-    "unknown_version", "altered", "secret_in_answer", "dropped_kind", "external_model",
-)  # fmt: skip
-"""Offered by the form beside whatever is typed."""
+_DECISIONS = [("", "any"), *((name, f"{name}: {reason(name)}") for name in REASONS)]
 _MORE = (
     "session",
     "since",
@@ -69,10 +67,10 @@ def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "
         counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
         if (tenant := scope(seat.caller)) is not None:
             counted = counted.where(redaction_count.c.tenant == tenant)
-        kinds = list(connection.execute(counted).scalars())
+        kinds = [("", "any"), *((kind, kind) for kind in connection.execute(counted).scalars())]
         views = [(view, fields_of(view.query)) for view in list_views(connection, seat.caller.tenant)]
     form = {name: fields.get(name, "") for name in NAMES}
-    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
+    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _DECISIONS, "operator": tenant is None}
     shown |= {"views": views, "more": any(form[name] for name in _MORE)}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
