@@ -272,6 +272,15 @@ def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_oth
     assert "Entropy" not in reviewer.get("/compare?first=v000003&second=v000004").text
 
 
+def test_an_alarm_that_cannot_judge_is_not_called_quiet_and_says_why(stage: Stage) -> None:
+    stage.proxy.clock.advance(60)  # what was trained began more than an hour ago
+    browser = stage.browser()
+    browser.get("/learning")
+    (said,) = re.findall(r'<span class="tag ">([^<]*)</span> <b>starvation</b> (.*?) <small>', browser.page, re.S)
+    assert said[0] == "too little to judge" and "1 may train, 0 rewarded" in said[1] and "None of them is rewarded." in said[1]
+    assert '<span class="todo">Send rewards' in said[1]
+
+
 def test_versions_stand_on_their_lines_with_their_parents_and_marks(stage: Stage) -> None:
     browser, database = stage.browser(), stage.proxy.services.database
     browser.get("/learning")
