@@ -4,17 +4,12 @@ import html
 import re
 
 import pytest
-from msgspec import structs
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from dataproxy.api.audit_routes import audit_steps
-from dataproxy.client.review_types import AuditReport
 from dataproxy.client.types import Feedback
 from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
-from dataproxy.store.schema import access_log, event, log_leaf, reward, trajectory
-from dataproxy.store.scope import EVERYBODY
-from dataproxy.store.versions import get_version, register_version
+from dataproxy.store.schema import access_log, reward
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
 from tests.console.story import BATCH, HOSTILE, NOW_US
@@ -185,58 +180,6 @@ def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stag
     assert stage.proxy.rows(select(access_log.c.purpose).where(*where))[-1][0] == PURPOSE
 
 
-def test_the_proof_names_every_row_and_tells_one_that_was_changed_from_one_that_is_missing(stage: Stage) -> None:
-    browser = stage.browser()
-    browser.get(f"/trajectories/{stage.names['orders']}/proof")
-    num = leaves_of(stage, stage.names["orders"])
-    assert f"{num} of {num} rows are what was stored" in browser.text
-    name, database = stage.names["failed"], stage.proxy.services.database
-    mine = event.c.trajectory_id == name
-    with database.write() as connection:
-        for (trigger,) in connection.exec_driver_sql(
-            "SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='event'"
-        ).all():
-            connection.exec_driver_sql(f'DROP TRIGGER "{trigger}"')
-        row = connection.execute(select(event).where(mine)).one()._asdict()
-        about = connection.execute(select(trajectory).where(trajectory.c.trajectory_id == name)).one()._asdict()
-        connection.execute(event.update().where(mine).values(status=200))
-    browser.get(f"/trajectories/{name}/proof")
-    assert "1 of its rows is changed: it is not what the log says." in browser.text
-    assert f"changed{audited(stage, row['event_id'])}" in browser.text and "missing" not in browser.text
-    with database.write() as connection:
-        connection.execute(event.delete().where(mine))
-    browser.get(f"/trajectories/{name}/proof")
-    assert "1 of its rows is missing: the log says that it was stored, and it is not there." in browser.text
-    assert f"missing{audited(stage, row['event_id'])}" in browser.text and "changed" not in browser.text
-    with database.write() as connection:
-        connection.execute(trajectory.delete().where(trajectory.c.trajectory_id == name))
-    for reader in (browser, stage.browser("admin", "")):
-        assert reader.get(f"/trajectories/{name}").status_code == 404
-        assert "1 of its rows is missing" in reader.get(f"/trajectories/{name}/proof").text
-    assert stage.browser("reviewer", "other").get(f"/trajectories/{name}/proof").status_code == 404
-    with database.write() as connection:
-        connection.execute(trajectory.insert().values(about))
-        connection.execute(event.insert().values(row))
-
-
-def audited(stage: Stage, key: str) -> str:
-    """What the audit says is wrong with the row of that key."""
-    steps = audit_steps(stage.proxy.services, "acme", EVERYBODY)
-    report = next(step for step in steps if isinstance(step, AuditReport))
-    return next(problem.what for problem in report.problems if problem.key == key)
-
-
-def test_the_key_is_shown_as_its_file_and_as_notes_have_it(stage: Stage) -> None:
-    verifier = stage.proxy.services.checkpoints.signer.verifier
-    for page in ("/verify", f"/trajectories/{stage.names['orders']}/proof"):
-        shown = html.unescape(stage.browser().get(page).text)
-        assert (stage.proxy.files.directory / "ledger.pub").read_text().strip() in shown and verifier.key_line() in shown
-
-
-def leaves_of(stage: Stage, name: str) -> int:
-    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.chain == name))[0][0])
-
-
 def test_who_read_a_trajectory_is_found(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['hostile']}")
@@ -270,41 +213,6 @@ def test_learning_shows_alarms_with_their_rules_and_two_versions_beside_each_oth
     assert browser.get("/compare?first=v000003&second=v000099").status_code == 404
     reviewer = stage.browser()
     assert "Entropy" not in reviewer.get("/compare?first=v000003&second=v000004").text
-
-
-def test_an_alarm_that_cannot_judge_is_not_called_quiet_and_says_why(stage: Stage) -> None:
-    stage.proxy.clock.advance(60)  # what was trained began more than an hour ago
-    browser = stage.browser()
-    browser.get("/learning")
-    (said,) = re.findall(r'<span class="tag ">([^<]*)</span> <b>starvation</b> (.*?) <small>', browser.page, re.S)
-    assert said[0] == "too little to judge" and "1 may train, 0 rewarded" in said[1] and "None of them is rewarded." in said[1]
-    assert '<span class="todo">Send rewards' in said[1]
-
-
-def test_versions_stand_on_their_lines_with_their_parents_and_marks(stage: Stage) -> None:
-    browser, database = stage.browser(), stage.proxy.services.database
-    browser.get("/learning")
-    below = [
-        ("d0", "v000003 retired", "v000001"),
-        ("d1 branch tip", "v000002 retired", "a branch of v000001"),
-        ("d0", "v000001 retired", "v000000"),
-        ("d0 root", "v000000 retired", "the model as it came"),
-    ]
-    assert lines_of(browser.page) == [("d0 tip", "v000004 serving", "v000003"), *below]
-    assert 'branch of <a href="/console/versions/v000001">' in browser.page
-    for state in ("canary", "retired"):
-        with database.write() as connection:
-            version = structs.replace(get_version(connection, "v000002"), state=state)
-            register_version(connection, version, "internal", stage.proxy.clock())
-        browser.get("/learning")
-        assert ("d1 branch tip", f"v000002 {state}", "a branch of v000001") in lines_of(browser.page)
-        assert browser.page.count('<tr data-row class="canary">') == (state == "canary")
-
-
-def lines_of(page: str) -> list[tuple[str, str, str]]:
-    """Where each version's row of the tree stands, what it says of the version, and of its parent."""
-    rows = re.findall(r'<td class="line ([^"]*)">(.*?)</td><td>(.*?)</td>', page)
-    return [(where, *(re.sub(r"<[^>]*>", "", text) for text in texts)) for where, *texts in rows]
 
 
 def test_a_batch_is_rebuilt_with_the_rewards_of_its_time(stage: Stage) -> None:
