@@ -4,7 +4,7 @@ Every action is the API's own: what that refuses, this refuses.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -46,7 +46,15 @@ def get_access(
         if found and found.trajectories and not (fields["reader"] or fields["what"] or before):
             many = reads_of_many(connection, whose, found, _ROWS)
             lent = lendings(connection, found, _ROWS)
-    shown = {"page": page, "fields": fields, "whats": _WHATS, "before": before, "many": many, "lent": lent, "most": _ROWS}
+    shown: dict[str, Any] = {
+        "page": page,
+        "fields": fields,
+        "whats": _WHATS,
+        "before": before,
+        "many": many,
+        "lent": lent,
+        "most": _ROWS,
+    }
     return render(request, "access.html", seat, **shown)
 
 
