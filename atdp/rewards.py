@@ -45,7 +45,13 @@ def event_of(target_kind: str, target_id: str) -> str:
 
 
 def effective_reward(rewards: Iterable[Reward], as_of_us: int | None = None) -> float | None:
-    """The sum over reward names of the latest value of each that stands at ``as_of_us``; None when there is none.
+    """The sum of the rewards that count at ``as_of_us``; None when there is none."""
+    counting = rewards_that_count(rewards, as_of_us)
+    return sum(reward.value for reward in counting) if counting else None
+
+
+def rewards_that_count(rewards: Iterable[Reward], as_of_us: int | None = None) -> list[Reward]:
+    """Of each (target, name) the latest that stands at ``as_of_us``.
 
     A reward stands if it was received by then and no standing reward supersedes it. For one (target, name) the latest counts, so
     a user who changes a rating does not add to it; different names and different targets (turns) add up.
@@ -56,4 +62,4 @@ def effective_reward(rewards: Iterable[Reward], as_of_us: int | None = None) -> 
     for reward in sorted(seen, key=lambda r: (r.received_us, r.reward_id)):
         if reward.reward_id not in replaced:
             latest[reward.target_kind, reward.target_id, reward.name] = reward
-    return sum(r.value for r in latest.values()) if latest else None
+    return list(latest.values())

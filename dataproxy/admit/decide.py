@@ -6,6 +6,7 @@ at temperature 0) they are not the probabilities that the answer was drawn with,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,14 @@ INTERNAL_CALL = "internal_call"
 """The system's own calls, such as a judge's."""
 VAULT_ONLY = "vault_only"
 """The reason of a sample that trains only as long as its raw tokens can be had."""
+REASONS: Final[tuple[str, ...]] = (
+    *("eligible", VAULT_ONLY, "no_consent", EXTERNAL, INTERNAL_CALL),
+    *("disconnected", "aborted", "incomplete", "upstream_error", "engine_error", "http_error", "no_tokens"),
+    *("unequal_lengths", "record_incomplete", "version_spans", "unknown_version", "choices_conflict", "bad_logprobs"),
+    *("engine_abort", "truncated", "altered", "secret_in_answer", "dropped_kind"),
+    *(f"sampling_{setting}" for setting in ("temperature", "top_k", *_NEUTRAL)),
+)
+"""Every reason that a decision gives: for, and against an exchange, a record, a sample, and the way that it was sampled."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -1,7 +1,12 @@
-"""The rules: reward drop, mismatch, stale, starvation. Pure; the thresholds stand here and in each rule's own words."""
+"""The rules: reward drop, mismatch, stale, starvation. Pure; the thresholds stand here and in each rule's own words.
+
+What a rule finds is said in full: what is so, since when, and, where something is to be done about it, what.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import takewhile
 
 from atdp.versions import PolicyVersion
 from dataproxy.client.watch_types import Alarm, VersionOutcome
@@ -18,61 +23,114 @@ WINDOW_S = 3600
 
 @dataclass(slots=True, frozen=True)
 class Facts:
-    """What the rules look at. ``recent`` counts trajectories of the last WINDOW_S by what became of them.
+    """What the rules look at. ``recent`` counts trajectories that began since ``since_us`` (WINDOW_S ago), by what became of them.
 
-    Its names: ``all``, ``rewarded``, ``trained``, ``waiting`` (rewarded, may train, not trained) and ``stale`` (of those, too old).
+    Its names: ``all``, ``eligible`` (may train), ``rewarded``, ``trained``, ``waiting`` (rewarded, may train, not trained) and
+    ``stale`` (of those, too old). ``versions`` come oldest first, without figures where those are not the asker's to see.
     """
 
     outcomes: Sequence[VersionOutcome]
     versions: Sequence[PolicyVersion]
     recent: dict[str, int] = field(default_factory=dict)
+    since_us: int = 0
+
+    def made(self, name: str) -> str:
+        """When a version was made, in words."""
+        return next((f"made {_moment(one.created_us)}" for one in self.versions if one.version == name), "made at an unknown time")
 
 
 def alarms_of(facts: Facts) -> list[Alarm]:
     """Every rule, firing or not."""
-    return [_reward_drop(facts.outcomes), _mismatch(facts.versions), _stale(facts.recent), _starvation(facts.recent)]
+    return [_reward_drop(facts), _mismatch(facts.versions), _stale(facts), _starvation(facts)]
 
 
-def _reward_drop(outcomes: Sequence[VersionOutcome]) -> Alarm:
+def _reward_drop(facts: Facts) -> Alarm:
     rule = (
         f"The mean reward under the newest version lies more than {DROP_ERRORS:g} standard errors below that under the one before; "
         f"both with at least {LEAST_REWARDED} rewarded trajectories."
     )
-    ripe = [one for one in outcomes if one.looked_at >= LEAST_REWARDED]
+    ripe = [one for one in facts.outcomes if one.looked_at >= LEAST_REWARDED]
     if len(ripe) < 2:
-        return Alarm("reward_drop", False, None, DROP_ERRORS, rule, "Too few versions have been rewarded often enough.")
+        detail = f"Versions with at least {LEAST_REWARDED} rewarded trajectories: {len(ripe)}. It takes two to compare."
+        return Alarm("reward_drop", False, None, DROP_ERRORS, rule, detail, "Reward more of what the newest versions answer.")
     before, now = ripe[-2:]
     spread = (before.error() ** 2 + now.error() ** 2) ** 0.5
     drop = before.mean - now.mean
     value = drop / spread if spread else (0.0 if drop <= 0 else DROP_ERRORS + 1)
-    detail = f"{before.version}: {before.mean:.3g} of {before.looked_at}; {now.version}: {now.mean:.3g} of {now.looked_at}."
-    return Alarm("reward_drop", value > DROP_ERRORS, value, DROP_ERRORS, rule, detail)
+    detail = (
+        f"{before.version}: {before.mean:.3g} of {before.looked_at}; {now.version}, {facts.made(now.version)}: {now.mean:.3g} of "
+        f"{now.looked_at}."
+    )
+    todo = f"Compare the two; `headrace rollback {before.version}` puts the one before back into service."
+    fires = value > DROP_ERRORS
+    return Alarm("reward_drop", fires, value, DROP_ERRORS, rule, detail, todo if fires else "")
 
 
 def _mismatch(versions: Sequence[PolicyVersion]) -> Alarm:
     rule = f"The median difference of engine's and trainer's log-probabilities in the last step is above {MISMATCH_NATS:g} nats."
-    measured = [one for one in versions if "logprob_diff_median" in one.metrics]
+    measured = [(one, one.metrics["logprob_diff_median"]) for one in versions if "logprob_diff_median" in one.metrics]
     if not measured:
         return Alarm("mismatch", False, None, MISMATCH_NATS, rule, "No step has measured it, or its figures are not yours to see.")
-    value = measured[-1].metrics["logprob_diff_median"]
-    return Alarm("mismatch", not value <= MISMATCH_NATS, value, MISMATCH_NATS, rule, f"{measured[-1].version}: {value:.3g} nats.")
+    last, value = measured[-1]
+    beyond = list(takewhile(lambda found: not found[1] <= MISMATCH_NATS, reversed(measured)))
+    if not beyond:
+        return Alarm("mismatch", False, value, MISMATCH_NATS, rule, f"{last.version}: {value:.3g} nats.")
+    first = beyond[-1][0]
+    detail = f"{last.version}: {value:.3g} nats. It is above since {first.version}, made {_moment(first.created_us)}."
+    todo = "Compare model, precision and checksum of engine and trainer before more is trained, or return to a version before it."
+    return Alarm("mismatch", True, value, MISMATCH_NATS, rule, detail, todo)
 
 
-def _stale(recent: dict[str, int]) -> Alarm:
+def _stale(facts: Facts) -> Alarm:
     rule = (
         f"Of the last hour's rewarded trajectories that wait to be trained on, more than {STALE_SHARE:.0%} were sampled more than "
         f"{STALE_VERSIONS} versions ago; at least {LEAST_WAITING} wait."
     )
-    waiting, stale = recent.get("waiting", 0), recent.get("stale", 0)
-    detail = f"{stale} of {waiting} that wait."
+    waiting, stale = facts.recent.get("waiting", 0), facts.recent.get("stale", 0)
+    detail = f"{stale} of {waiting} that wait, of those that began since {_moment(facts.since_us)}."
     if waiting < LEAST_WAITING:
-        return Alarm("stale", False, None, STALE_SHARE, rule, detail)
-    return Alarm("stale", stale / waiting > STALE_SHARE, stale / waiting, STALE_SHARE, rule, detail)
+        return Alarm("stale", False, None, STALE_SHARE, rule, f"{detail} It takes {LEAST_WAITING} that wait to judge.")
+    fires = stale / waiting > STALE_SHARE
+    todo = "Reward sooner, shorten reward windows, or let the trainer take older ones (its `max_staleness`)." if fires else ""
+    return Alarm("stale", fires, stale / waiting, STALE_SHARE, rule, detail, todo)
 
 
-def _starvation(recent: dict[str, int]) -> Alarm:
-    rule = f"At least {STARVED_TRAJECTORIES} trajectories ended in the last hour, and none of them was trained on."
-    num, trained = recent.get("all", 0), recent.get("trained", 0)
-    detail = f"{num} ended: {recent.get('rewarded', 0)} rewarded, {recent.get('waiting', 0)} wait, {trained} trained on."
-    value = float(num) if trained == 0 else 0.0
-    return Alarm("starvation", value >= STARVED_TRAJECTORIES, value, STARVED_TRAJECTORIES, rule, detail)
+def _starvation(facts: Facts) -> Alarm:
+    rule = f"At least {STARVED_TRAJECTORIES} trajectories began in the last hour, and none of them was trained on."
+    count = {name: facts.recent.get(name, 0) for name in ("all", "eligible", "rewarded", "waiting", "trained")}
+    num, since = count["all"], _moment(facts.since_us)
+    if not num:
+        return Alarm("starvation", False, None, STARVED_TRAJECTORIES, rule, f"No trajectory began since {since}.")
+    detail = (
+        f"{num} began since {since}: {count['eligible']} may train, {count['rewarded']} rewarded, {count['waiting']} wait for a "
+        f"trainer, {count['trained']} trained on."
+    )
+    if count["trained"]:
+        return Alarm("starvation", False, 0.0, STARVED_TRAJECTORIES, rule, detail)
+    learned = [one.created_us for one in facts.versions if one.parent is not None]
+    detail += f" The newest version that learned was made {_moment(learned[-1])}." if learned else " No version has learned yet."
+    why, todo = _why_untrained(count)
+    value = float(num) if num >= STARVED_TRAJECTORIES else None
+    return Alarm("starvation", value is not None, value, STARVED_TRAJECTORIES, rule, f"{detail} {why}", todo)
+
+
+def _why_untrained(count: dict[str, int]) -> tuple[str, str]:
+    """Why nothing was trained, and what to do about it."""
+    if not count["eligible"]:
+        return (
+            "None of them may train.",
+            "Open one under Trajectories: each turn says why. Nothing trains without consent on record.",
+        )
+    if not count["rewarded"]:
+        return (
+            "None of them is rewarded.",
+            "Send rewards (POST /v1/feedback), or let rules of the agent give them (headrace agents).",
+        )
+    if not count["waiting"]:
+        return "None that may train is rewarded.", "Reward those that may train: Decision under Trajectories finds them."
+    todo = "Look whether a trainer runs (headrace status), and whether its batches want more trajectories than wait."
+    return "No step took those that wait.", todo
+
+
+def _moment(time_us: int) -> str:
+    return datetime.fromtimestamp(time_us / 1e6, UTC).strftime("%Y-%m-%d %H:%M UTC")

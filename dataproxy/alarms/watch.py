@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, and_, case, func, select
 
-from atdp.versions import PolicyVersion, version_index
+from atdp.versions import version_index
 from dataproxy.alarms.rules import STALE_VERSIONS, WINDOW_S, Facts, alarms_of
 from dataproxy.client.watch_types import Alarm, VersionOutcome
 from dataproxy.store.schema import trajectory
@@ -22,9 +23,10 @@ def look(connection: Connection, tenant: str | None, now_us: int, outcomes: Sequ
     """
     versions = list_versions(connection)
     head = max((version_index(one.version) for one in versions if one.state in ("serving", "canary", "published")), default=-1)
-    known: list[PolicyVersion] = versions if tenant is None else []
+    known = versions if tenant is None else [msgspec.structs.replace(one, metrics={}) for one in versions]
     outcomes = version_outcomes(connection, tenant, versions=_COMPARED) if outcomes is None else outcomes[-_COMPARED:]
-    return alarms_of(Facts(outcomes, known, _recent(connection, tenant, now_us - WINDOW_S * 1_000_000, head)))
+    since_us = now_us - WINDOW_S * 1_000_000
+    return alarms_of(Facts(outcomes, known, _recent(connection, tenant, since_us, head), since_us))
 
 
 def exposition(alarms: list[Alarm]) -> str:
@@ -39,10 +41,11 @@ def exposition(alarms: list[Alarm]) -> str:
 
 
 def _recent(connection: Connection, tenant: str | None, since_us: int, head: int) -> dict[str, int]:
-    rewarded, trained = trajectory.c.num_rewards > 0, trajectory.c.times_trained > 0
-    waiting = and_(rewarded, trajectory.c.num_eligible > 0, trajectory.c.times_trained == 0)
+    eligible, rewarded = trajectory.c.num_eligible > 0, trajectory.c.num_rewards > 0
+    trained = trajectory.c.times_trained > 0
+    waiting = and_(rewarded, eligible, trajectory.c.times_trained == 0)
     stale = and_(waiting, trajectory.c.newest_version < head - STALE_VERSIONS)
-    named = {"rewarded": rewarded, "trained": trained, "waiting": waiting, "stale": stale}
+    named = {"eligible": eligible, "rewarded": rewarded, "trained": trained, "waiting": waiting, "stale": stale}
     query = select(func.count().label("all"), *(_count(what).label(name) for name, what in named.items()))
     query = query.where(trajectory.c.started_us >= since_us)
     row = connection.execute(query if tenant is None else query.where(trajectory.c.tenant == tenant)).one()

@@ -1,5 +1,7 @@
 """Bytes in and out: msgspec both ways, errors in one form."""
 
+import re
+from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
@@ -8,6 +10,7 @@ from fastapi import Response
 from dataproxy.errors import Refused
 
 T = TypeVar("T")
+_UNSAFE = re.compile("[^A-Za-z0-9._-]+")
 
 
 def parse(body: bytes, type_: type[T]) -> T:
@@ -36,3 +39,13 @@ def error_answer(status: int, code: str, message: str) -> Response:
     """An error in OpenAI's form."""
     kind = "invalid_request_error" if status < 500 else "server_error"
     return json_answer({"error": {"message": message, "type": kind, "code": code}}, status)
+
+
+def attachment(*parts: str, ending: str, at_us: int) -> dict[str, str]:
+    """The header of a download named ``headrace-PARTS-DAY.ending``; the day is UTC's at ``at_us`` (UTC µs).
+
+    Of each part its first 80 characters count; all but ASCII letters, digits, ``.``, ``_`` and ``-`` become ``_``.
+    """
+    day = datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y%m%d")
+    kept = (_UNSAFE.sub("_", part[:80]).strip("._-") for part in parts)
+    return {"content-disposition": f'attachment; filename="{"-".join(("headrace", *filter(None, kept), day))}.{ending}"'}

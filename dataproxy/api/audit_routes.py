@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy import Connection, func, select
 
-from dataproxy.api.answers import json_answer
+from dataproxy.api.answers import attachment, json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.api.trajectory_routes import session_names
@@ -119,7 +119,8 @@ def get_evidence(
             write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints, file)
             file.seek(0)
             failing.pop_all()  # it is closed when the last piece was sent
-    headers = {"content-disposition": 'attachment; filename="evidence.zip"'}
+    what = [kind if kind == "subject" else f"{kind}-{name}" for kind, name in named]  # who a person is stands in no file's name
+    headers = attachment("evidence", owner or "operator", *what, ending="zip", at_us=services.now_us())
     return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 
 

@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
 from dataproxy.client.types import KeyInfo
 from dataproxy.services import Services
-from dataproxy.store.access import record_access
+from dataproxy.store.access import What, record_access
 from dataproxy.store.exporting import ExportFilter, count, exported_events, exported_trajectories
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.scope import current_scope
@@ -59,7 +59,7 @@ def _on_record(services: Services, caller: KeyInfo, wanted: ExportFilter, trajec
     narrow = [
         f"{n}={getattr(wanted, n)}" for n in ("agent", "session", "kind", "since_us", "until_us") if getattr(wanted, n) is not None
     ]
-    what = "export of trajectories" if trajectories else "export of events"
+    what: What = "export of trajectories" if trajectories else "export of events"
     with services.database.write() as connection:
         for owner in owners or [wanted.tenant if wanted.tenant is not None else OPERATOR]:
             record_access(connection, caller, owner, what, " ".join(narrow), services.now_us())

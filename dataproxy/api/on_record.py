@@ -9,7 +9,7 @@ from fastapi import Depends, Header
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import Refused
 from dataproxy.services import Services
-from dataproxy.store.access import record_access
+from dataproxy.store.access import What, record_access
 
 _MOST_CHARACTERS = 500
 
@@ -26,7 +26,7 @@ Purpose = Annotated[str, Depends(_purpose)]
 
 
 def put_on_record(
-    services: Services, caller: KeyInfo, owners: Iterable[str], what: str, target: str = "", purpose: str = ""
+    services: Services, caller: KeyInfo, owners: Iterable[str], what: What, target: str = "", purpose: str = ""
 ) -> None:
     """``caller`` is about to read ``what`` named ``target`` of each of ``owners``; free text is redacted first.
 

@@ -8,7 +8,7 @@ from atdp.samples import BatchManifest
 class Alarm(msgspec.Struct, frozen=True):
     """A rule and what came of it. ``firing`` once ``value`` is beyond ``threshold``; ``value`` None: there is too little to say.
 
-    ``rule`` states the threshold in words, ``detail`` what was found.
+    ``rule`` states the threshold in words, ``detail`` what was found and since when, ``todo`` what to do about it ("": nothing is).
     """
 
     name: str
@@ -17,6 +17,7 @@ class Alarm(msgspec.Struct, frozen=True):
     threshold: float
     rule: str
     detail: str
+    todo: str = ""
 
 
 class VersionOutcome(msgspec.Struct, frozen=True):

@@ -1,6 +1,7 @@
 """Consent and retention: what is on record, and an admin's new words. Every action is the API's own."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from dataproxy.console.api_calls import answered, redacted, tenant_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
 from dataproxy.errors import Refused
+from dataproxy.store.consents import ConsentBook
 
 router = APIRouter()
 _SHOWN = 200
@@ -23,9 +25,11 @@ _SHOWN = 200
 @router.get("/consents")
 def get_consents(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """Consents and retention on record."""
-    consents = answered(admin_routes.get_consent(services, seat.caller), list[Consent])[::-1]
+    consents = answered(admin_routes.get_consent(services, seat.caller), list[Consent])
+    held, said = ConsentBook(consents).in_force(), with_end(consents)
     retention = answered(retain_routes.get_retention(services, seat.caller), list[Retention])[::-1]
-    shown: dict[str, Any] = {"consents": consents[:_SHOWN], "retention": retention[:_SHOWN], "num": len(consents)}
+    shown: dict[str, Any] = {"held": held[:_SHOWN], "said": said[:_SHOWN], "retention": retention[:_SHOWN]}
+    shown |= {"num_held": len(held), "num_said": len(said)}
     return render(request, "consents.html", seat, **shown, own=scope(seat.caller) or "")
 
 
@@ -58,3 +62,14 @@ def post_retention(services: ServicesDep, seat: Seat, form: Form) -> Response:
     given = Retention(tenant_of(seat.caller, form), fields[0], kept, fields[1], fields[2])
     retain_routes.post_retention(services, seat.caller, msgspec.json.encode(given))
     return RedirectResponse("/console/consents?done=retention", 303)
+
+
+def with_end(consents: Sequence[Consent]) -> list[tuple[Consent, int | None]]:
+    """(word, when a later one on the same scope took its place: UTC µs; None: it is in force), newest first."""
+    later: dict[tuple[str, str, str], int] = {}
+    found: list[tuple[Consent, int | None]] = []
+    for word in reversed(consents):
+        scope_of_it = (word.tenant, word.agent, word.session_id)
+        found.append((word, later.get(scope_of_it)))
+        later[scope_of_it] = word.created_us
+    return found

@@ -4,7 +4,7 @@ Every action is the API's own: what that refuses, this refuses.
 """
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -18,11 +18,13 @@ from dataproxy.client.review_types import AccessRow, Erasure, ErasureRequest, Ho
 from dataproxy.console.api_calls import answered, tenant_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
+from dataproxy.store.access import What
 from dataproxy.store.access_pages import Lending, lendings, named, page_of_reads, reads_of_many
 
 router = APIRouter()
 _ROWS = 50
 _SHOWN = 200
+_WHATS = [("", "anything"), *((what, what.replace("_", " ")) for what in sorted(get_args(What)))]
 Text = Annotated[str, Query(max_length=200)]
 
 
@@ -44,7 +46,16 @@ def get_access(
         if found and found.trajectories and not (fields["reader"] or fields["what"] or before):
             many = reads_of_many(connection, whose, found, _ROWS)
             lent = lendings(connection, found, _ROWS)
-    return render(request, "access.html", seat, page=page, fields=fields, before=before, many=many, lent=lent, most=_ROWS)
+    shown: dict[str, Any] = {
+        "page": page,
+        "fields": fields,
+        "whats": _WHATS,
+        "before": before,
+        "many": many,
+        "lent": lent,
+        "most": _ROWS,
+    }
+    return render(request, "access.html", seat, **shown)
 
 
 @router.get("/holds")

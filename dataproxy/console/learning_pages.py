@@ -1,14 +1,14 @@
 """Learning: what was measured by version, alarms, versions as a tree, and two versions beside each other."""
 
-from collections import defaultdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
-from atdp.versions import PolicyVersion, version_index
+from atdp.versions import version_index
 from dataproxy.alarms.watch import look
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
+from dataproxy.console.lineage import lineage
 from dataproxy.console.measures import charts_of, compared, verdict
 from dataproxy.console.order_pages import SHOWN, InService, may_order, num_workers
 from dataproxy.console.rendering import render
@@ -36,7 +36,7 @@ def get_learning(request: Request, services: ServicesDep, seat: Seat) -> Respons
         orders = list_orders(connection, SHOWN) if tenant is None else []
     recent = versions[-_MOST_VERSIONS:]
     now = InService.of(versions, orders, num_workers(services, seat.caller))
-    shown: dict[str, Any] = {"tree": tree_of(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
+    shown: dict[str, Any] = {"tree": lineage(recent), "outcomes": {one.version: one for one in outcomes}, "changes": changes}
     shown |= {"orders": orders, "may_order": may_order(seat.caller), "now": now}
     shown |= {
         "num_versions": len(versions),
@@ -65,15 +65,3 @@ def get_compare(request: Request, services: ServicesDep, seat: Seat, first: Name
     shown: dict[str, Any] = {"pair": pair, "outcomes": outcomes, "verdict": verdict(*outcomes), "looked_at": MOST_TRAJECTORIES}
     figures = compared(pair[0].metrics, pair[1].metrics)
     return render(request, "compare.html", seat, figures=figures, operator=scope(seat.caller) is None, **shown)
-
-
-def tree_of(versions: list[PolicyVersion]) -> list[tuple[int, PolicyVersion]]:
-    """(depth, version), newest first; depth counts branches, so that a line of versions stays straight."""
-    children: dict[str | None, list[PolicyVersion]] = defaultdict(list)
-    for version in versions:
-        children[version.parent].append(version)
-    depth: dict[str, int] = {}
-    for version in versions:
-        siblings = children[version.parent]
-        depth[version.version] = depth.get(version.parent or "", 0) + (version is not siblings[0])
-    return [(min(depth[version.version], 6), version) for version in reversed(versions)]

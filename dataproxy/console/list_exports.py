@@ -11,6 +11,7 @@ from sqlalchemy import select
 
 from atdp.exports.parquet_rows import row_of, schema_of
 from atdp.exports.types import ExportedTrajectory
+from dataproxy.api.answers import attachment
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import session_names
@@ -45,7 +46,7 @@ def get_export(request: Request, services: ServicesDep, seat: Seat, form: str) -
     items = exported_named(services.database, current_scope(), _names(services, current_scope(), tenant, query))
     lines = (msgspec.json.encode(item) + b"\n" for item in items) if form == "jsonl" else _parquet(items)
     kind = "application/x-ndjson" if form == "jsonl" else "application/vnd.apache.parquet"
-    headers = {"content-disposition": f'attachment; filename="trajectories.{form}"'}
+    headers = attachment("trajectories", tenant or "all-tenants", ending=form, at_us=services.now_us())
     return StreamingResponse(lines, media_type=kind, headers=headers)
 
 

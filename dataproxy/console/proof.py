@@ -9,20 +9,24 @@ from sqlalchemy import Connection, Row, select, text
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.erased import erasures_of
 from dataproxy.ledger.errors import NoteInvalid
-from dataproxy.ledger.leaf import commit, hash_of
+from dataproxy.ledger.leaf import hash_of
 from dataproxy.ledger.log import read_head
 from dataproxy.ledger.merkle import root_from_inclusion
 from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree, Tiles
-from dataproxy.store.schema import checkpoint, log_leaf, log_salt
+from dataproxy.ledger.verify import row_fault
+from dataproxy.store.schema import checkpoint, log_head, log_leaf, log_salt, trajectory
 
 MOST_LEAVES = 200
 
 
 @dataclass(slots=True, frozen=True)
 class Proven:
-    """One leaf. ``state``: proven, waiting (no checkpoint covers it yet), erased, changed, or not in the tree."""
+    """One leaf. ``state``: proven, waiting (no checkpoint covers it yet), erased, missing, changed, or not in the tree.
+
+    ``why``: what is wrong with its row, in the words of the audit; "" if nothing.
+    """
 
     index: int
     kind: str
@@ -30,6 +34,7 @@ class Proven:
     leaf_hash: str
     path: list[str]
     state: str
+    why: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -55,11 +60,11 @@ def proof_of(connection: Connection, tenant: str, trajectory_id: str, checkpoint
     states = _rows_fit(connection, tenant, leaves)
     shown = []
     for leaf in leaves:
-        path, state = paths.get(leaf.leaf_index), states[leaf.leaf_index]
-        if state != "changed" and path is None:
+        path, (state, why) = paths.get(leaf.leaf_index), states[leaf.leaf_index]
+        if not why and path is None:
             state = "waiting" if leaf.leaf_index >= size else "not in the tree"
         hexed = [node.hex() for node in path or ()]
-        shown.append(Proven(leaf.leaf_index, leaf.kind, leaf.row_key, leaf.leaf_hash.hex(), hexed, _said(state)))
+        shown.append(Proven(leaf.leaf_index, leaf.kind, leaf.row_key, leaf.leaf_hash.hex(), hexed, state, why))
     written, cut_us = (note.note, note.cut_us) if note is not None else ("", None)
     return Proof(written, size, cut_us, root is not None, shown, len(found) > MOST_LEAVES)
 
@@ -70,6 +75,18 @@ def _leaves(connection: Connection, tenant: str, trajectory_id: str, limit: int)
     indexes = connection.execute(select(log_leaf.c.leaf_index).where(*chain).order_by(log_leaf.c.leaf_index).limit(limit)).scalars()
     whole = select(log_leaf).where(log_leaf.c.tenant == tenant, log_leaf.c.leaf_index.in_(list(indexes)))
     return connection.execute(whole.order_by(log_leaf.c.leaf_index)).all()
+
+
+def owner_of(connection: Connection, owner: str | None, trajectory_id: str) -> str | None:
+    """The tenant of a trajectory as its row says; where that is gone, as its leaves say. None: there never was one."""
+    query = select(trajectory.c.tenant).where(trajectory.c.trajectory_id == trajectory_id).order_by(trajectory.c.tenant)
+    found = connection.execute(query if owner is None else query.where(trajectory.c.tenant == owner)).scalar()
+    if found is not None:
+        return str(found)
+    owners = [owner] if owner is not None else connection.execute(select(log_head.c.tenant)).scalars().all()
+    leaf = (log_leaf.c.tenant.in_(owners), log_leaf.c.chain == trajectory_id, text("chain <> ''"))  # as its index says
+    found = connection.execute(select(log_leaf.c.tenant).where(*leaf).limit(1)).scalar()
+    return None if found is None else str(found)
 
 
 def _paths(
@@ -91,10 +108,6 @@ def _paths(
     return reaching
 
 
-def _said(state: str) -> str:
-    return "proven" if state == "fits" else state
-
-
 def _signed_root(note: str, size: int, verifier: NoteVerifier) -> bytes | None:
     try:
         opened = verifier.open(note)
@@ -107,8 +120,8 @@ def _hash(tenant: str, leaf: Row[Any]) -> bytes:
     return hash_of(tenant, leaf.leaf_index, leaf.kind, leaf.row_key, leaf.chain, leaf.previous, leaf.commitment)
 
 
-def _rows_fit(connection: Connection, tenant: str, leaves: Sequence[Row[Any]]) -> dict[int, str]:
-    """Leaf index → fits, changed or erased."""
+def _rows_fit(connection: Connection, tenant: str, leaves: Sequence[Row[Any]]) -> dict[int, tuple[str, str]]:
+    """Leaf index → (proven, missing, changed or erased; what is wrong, as the audit says it)."""
     indexes = [leaf.leaf_index for leaf in leaves]
     head = read_head(connection, tenant)
     base = head.base_position if head is not None else 0
@@ -121,7 +134,9 @@ def _rows_fit(connection: Connection, tenant: str, leaves: Sequence[Row[Any]]) -
         contents |= {(kind, key): data for key, data in stored_contents(connection, tenant, kind, keys, base).items()}
     states = {}
     for leaf in leaves:
-        data, salt = contents.get((leaf.kind, leaf.row_key)), salts.get(leaf.leaf_index)
-        fits = data is not None and salt is not None and commit(salt, data) == leaf.commitment
-        states[leaf.leaf_index] = "erased" if leaf.leaf_index in erased else "fits" if fits else "changed"
+        data, is_erased = contents.get((leaf.kind, leaf.row_key)), leaf.leaf_index in erased
+        why = row_fault(leaf, salts.get(leaf.leaf_index), data, is_erased)
+        good = "erased" if is_erased else "proven"
+        bad = "missing" if data is None and not is_erased else "changed"
+        states[leaf.leaf_index] = (bad if why else good, why)
     return states

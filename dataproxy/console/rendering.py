@@ -82,6 +82,11 @@ def read_templates() -> None:
         _TEMPLATES.get_template(name)
 
 
+def rendered(template: str, **context: object) -> str:
+    """The text of ``template``, or of a piece of a page."""
+    return _TEMPLATES.get_template(template).render(**context)
+
+
 def render(request: Request, template: str, seat: Sitting | None = None, status: int = 200, **context: object) -> HTMLResponse:
     """The page ``template``, for whoever sits there."""
     theme = request.cookies.get("headrace-theme", "")
@@ -91,5 +96,5 @@ def render(request: Request, template: str, seat: Sitting | None = None, status:
         "theme": theme if theme in _THEMES else "",
         "done": request.query_params.get("done", ""),
     }
-    text = _TEMPLATES.get_template(template).render(**known, **context)
+    text = rendered(template, **known, **context)
     return HTMLResponse(text.encode("utf-8", "replace"), status)

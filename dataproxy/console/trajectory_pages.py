@@ -8,22 +8,25 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
+from dataproxy.admit import REASONS
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
 from dataproxy.console.filters import NAMES, asked, fields_of, query_of
-from dataproxy.console.plain import Budget, plain
-from dataproxy.console.proof import proof_of
+from dataproxy.console.given_rewards import at_turns, given_rewards
+from dataproxy.console.plain import Budget
+from dataproxy.console.proof import owner_of, proof_of
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.console.tokens import strip
+from dataproxy.console.words import reason
 from dataproxy.errors import NotFound
 from dataproxy.lease.explain import explain
 from dataproxy.lease.learned import trainable_turns
 from dataproxy.lease.windows import Now
 from dataproxy.services import Services
-from dataproxy.store.review import Review, review_of
+from dataproxy.store.review import review_of
 from dataproxy.store.rewards import as_reward
 from dataproxy.store.schema import event, redaction_count, trajectory
 from dataproxy.store.segments import token_records
@@ -32,11 +35,7 @@ from dataproxy.store.views import list_views
 router = APIRouter()
 _ROWS, _TURNS = 50, 40
 _ID = re.compile(r"(tr|tool)-[0-9a-f]{32,64}|[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_REASONS = (
-    "eligible", "no_consent", "no_tokens", "http_error", "disconnected", "engine_abort", "truncated", "bad_logprobs",
-    "unknown_version", "altered", "secret_in_answer", "dropped_kind", "external_model",
-)  # fmt: skip
-"""Offered by the form beside whatever is typed."""
+_DECISIONS = [("", "any"), *((name, f"{name}: {reason(name)}") for name in REASONS)]
 _MORE = (
     "session",
     "since",
@@ -68,10 +67,10 @@ def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "
         counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
         if (tenant := scope(seat.caller)) is not None:
             counted = counted.where(redaction_count.c.tenant == tenant)
-        kinds = list(connection.execute(counted).scalars())
+        kinds = [("", "any"), *((kind, kind) for kind in connection.execute(counted).scalars())]
         views = [(view, fields_of(view.query)) for view in list_views(connection, seat.caller.tenant)]
     form = {name: fields.get(name, "") for name in NAMES}
-    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _REASONS, "operator": tenant is None}
+    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _DECISIONS, "operator": tenant is None}
     shown |= {"views": views, "more": any(form[name] for name in _MORE)}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
@@ -93,7 +92,9 @@ def get_one(
     turns = [reader.turn(item) for item in review.events]
     shown: dict[str, Any] = {"review": review, "row": review.trajectory, "turns": turns, "start": start, "place": place}
     shown |= {"may_train": may_train}
-    return render(request, "trajectory.html", seat, **shown, rewards=_rewards(review), numbers={t.event_id: t.seq for t in turns})
+    given = given_rewards(review.rewards)
+    shown |= {"rewards": given, "at_turn": at_turns(given), "numbers": {turn.event_id: turn.seq for turn in turns}}
+    return render(request, "trajectory.html", seat, **shown)
 
 
 @router.get("/events/{event_id}/tokens")
@@ -117,11 +118,9 @@ def get_tokens(request: Request, services: ServicesDep, seat: Seat, event_id: st
 def get_proof(request: Request, services: ServicesDep, seat: Seat, trajectory_id: str, tenant: str = "") -> Response:
     """Its leaves in the log, each with its path to the last checkpoint."""
     require(seat.caller, "reviewer")
-    owner = _owner(seat, tenant)
     services.checkpoints.cut()
     with services.database.read() as connection:
-        query = select(trajectory.c.tenant).where(trajectory.c.trajectory_id == trajectory_id).order_by(trajectory.c.tenant)
-        found = connection.execute(query if owner is None else query.where(trajectory.c.tenant == owner)).scalar()
+        found = owner_of(connection, _owner(seat, tenant), trajectory_id)
         if found is None:
             raise NotFound(f"no trajectory {trajectory_id}")
         verifier = services.checkpoints.signer.verifier
@@ -162,16 +161,3 @@ def _session(services: Services, seat: Seat, text: str) -> str | None:
 def _owner(seat: Seat, tenant: str) -> str | None:
     """Whose to look among: the caller's own; of an operator, whom the address names."""
     return scope(seat.caller) if scope(seat.caller) is not None else tenant or None
-
-
-def _rewards(review: Review) -> list[dict[str, object]]:
-    """Rewards as the time line shows them; one that another replaced is marked."""
-    replaced = {row.supersedes for row in review.rewards if row.supersedes}
-    return [
-        {
-            "row": row,
-            "replaced": row.reward_id in replaced,
-            "texts": [(name, plain(text)) for name in ("label", "correction", "explanation") if (text := getattr(row, name))],
-        }
-        for row in review.rewards
-    ]

@@ -5,6 +5,7 @@ Reads one snapshot and a file, changes nothing. It goes on after a fault, so tha
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sqlalchemy import Connection, Row, func, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -132,8 +133,8 @@ class _Audit:
         salts, erased = self._salts(page), erasures_of(self._connection, self._tenant, page)
         contents = self._contents([leaf for leaf in page if leaf.leaf_index not in erased])
         for leaf in page:
-            salt, stone = salts.get(leaf.leaf_index), erased.get(leaf.leaf_index)
-            what = _erased_fault(salt) if stone is not None else _fault(leaf, salt, contents)
+            salt, data = salts.get(leaf.leaf_index), contents.get((leaf.kind, leaf.row_key))
+            what = row_fault(leaf, salt, data, leaf.leaf_index in erased)
             if what:
                 self.fault(leaf.kind, leaf.row_key, what)
             self._has_events |= leaf.kind == "event"
@@ -189,17 +190,14 @@ def _hash(tenant: str, leaf: Row[tuple[object, ...]]) -> bytes:
         return FIRST
 
 
-def _erased_fault(salt: bytes | str | None) -> str:
-    return "" if salt is None else "it was erased and its salt is still there"
-
-
-def _fault(leaf: Row[tuple[object, ...]], salt: bytes | str | None, contents: dict[tuple[str, str], bytes]) -> str:
-    """What is wrong between a leaf and its row; "" if nothing."""
+def row_fault(leaf: Row[Any], salt: bytes | str | None, data: bytes | None, is_erased: bool) -> str:
+    """What is wrong between a leaf and its row, whose content is ``data`` (None: there is no such row); "" if nothing."""
+    if is_erased:
+        return "" if salt is None else "it was erased and its salt is still there"
     if leaf.kind not in _KINDS:
         return "the log knows no such kind of row"
-    data = contents.get((leaf.kind, leaf.row_key))
     if data is None:
-        return "the row is gone"
+        return "the row is missing"
     if not isinstance(salt, bytes):
         return "its salt is gone, and no erasure took it"
     if data.endswith(UNREADABLE):

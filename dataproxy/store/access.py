@@ -1,5 +1,7 @@
 """Reads are events too: written and committed before a byte of what was read leaves the process."""
 
+from typing import Literal
+
 from sqlalchemy import Connection
 
 from atdp.events import Event
@@ -9,9 +11,16 @@ from dataproxy.ledger.rows import append_rows
 from dataproxy.store.events import StoredEvent, insert_events, next_position
 from dataproxy.store.schema import access_log
 
+What = Literal[
+    "access_log", "audit", "batch", "console", "event", "events", "evidence", "export of events", "export of trajectories",
+    "key limited", "key made", "key revoked", "proof", "quarantine", "review", "search", "tenant export", "tenant import",
+    "tokens", "trajectories", "trajectory", "vault", "version",
+]  # fmt: skip
+"""Every kind of thing that is read, or done with keys and sittings, as the log names it."""
+
 
 def record_access(
-    connection: Connection, reader: KeyInfo, tenant: str, what: str, target: str, now_us: int, purpose: str = ""
+    connection: Connection, reader: KeyInfo, tenant: str, what: What, target: str, now_us: int, purpose: str = ""
 ) -> None:
     """``reader`` is about to read ``what`` (a kind of thing) named ``target`` of ``tenant``, for ``purpose`` (redacted)."""
     event_id = new_event_id()

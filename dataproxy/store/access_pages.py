@@ -7,12 +7,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, select
 
 from dataproxy.client.review_types import AccessPage, AccessRow
+from dataproxy.store.access import What
 from dataproxy.store.schema import access_log, event, lease, lease_item, log_head, trajectory
 
 _COLUMNS = {"reader": access_log.c.key_id, "what": access_log.c.what}
 _OF_TRAJECTORY = (trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.session_id, trajectory.c.started_us)
 _MOST_TURNS = 10_000
-_MANY = (
+_MANY: tuple[What, ...] = (
     *("batch", "evidence", "events", "export of events", "export of trajectories", "review", "search", "tenant export"),
     *("trajectories", "version"),
 )

@@ -1,6 +1,8 @@
 """Consent on record: who may be recorded, whose traffic may train. Append-only; the latest row of the narrowest scope holds."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import Connection, select
 
@@ -18,6 +20,19 @@ operator issues keys of such a one: no call can claim to be internal, or that it
 def is_internal(agent: str) -> bool:
     """Whether calls of ``agent`` are the system's own: recorded and governed as any, and neither traffic nor ever trained on."""
     return agent.startswith(INTERNAL)
+
+
+Beaten = Literal["", "agent", "tenant"]
+
+
+@dataclass(slots=True, frozen=True)
+class Held:
+    """The word that holds for one scope, and what follows of it. ``beats``: whose broader word would hold without it."""
+
+    word: Consent
+    may_record: bool
+    may_train: bool
+    beats: Beaten
 
 
 class ConsentBook:
@@ -42,8 +57,20 @@ class ConsentBook:
         row = self._latest.get((tenant, agent, session_id)) or self._holding(tenant, agent)
         return row is not None and row.recording and row.training and not is_internal(agent)
 
+    def in_force(self) -> list[Held]:
+        """What holds now, a row a scope: a tenant's, then its agents', each with its sessions behind it."""
+        return [
+            Held(row, self.may_record(row.tenant, row.agent), self.may_train(*scope), self._beaten(*scope))
+            for scope, row in sorted(self._latest.items())
+        ]
+
     def _holding(self, tenant: str, agent: str) -> Consent | None:
         return self._latest.get((tenant, agent, "")) or self._latest.get((tenant, "", ""))
+
+    def _beaten(self, tenant: str, agent: str, session_id: str) -> Beaten:
+        if session_id and (tenant, agent, "") in self._latest:
+            return "agent"
+        return "tenant" if agent and (tenant, "", "") in self._latest else ""
 
 
 def list_consents(connection: Connection, tenant: str | None) -> list[Consent]:

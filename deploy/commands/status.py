@@ -107,8 +107,10 @@ def _table(counts: "Status") -> "Table":
     }
     if counts.judgements:
         rows["turns before a judge"] = f"{_by_name(counts.judgements)}, for ${counts.judge_usd:.6f}"
-    firing = [f"{alarm.name}: {alarm.detail} {alarm.rule}" for alarm in counts.alarms if alarm.firing]
-    rows["alarms"] = "\n".join(firing) or f"none of {len(counts.alarms)} fires"
+    firing = [" ".join((f"{one.name}: {one.detail}", *filter(None, [one.todo]), one.rule)) for one in counts.alarms if one.firing]
+    unsure = [one.name for one in counts.alarms if one.value is None]
+    quiet = f"none of {len(counts.alarms)} fires" + (f"; too little to judge: {', '.join(unsure)}" if unsure else "")
+    rows["alarms"] = "\n".join(firing) or quiet
     if counts.spend:
         by_key = ", ".join(f"{key} ${usd:.6f}" for key, usd in sorted(counts.spend.items()))
         rows["spent on external models"] = f"${sum(counts.spend.values()):.6f} ({by_key})"

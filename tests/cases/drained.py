@@ -5,6 +5,7 @@ from typing import Any
 from sqlalchemy import select
 
 from atdp.events import Event
+from dataproxy.admit import REASONS
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import eligibility, event, token_segment
 from tests.cases.edge import Edge
@@ -34,8 +35,10 @@ def rows(proxy: Proxy) -> dict[str, Any]:
 
 
 def decisions(proxy: Proxy) -> dict[tuple[str, int], str]:
-    """By event and choice whether it may train, and if not why."""
-    return {(row.event_id, row.choice): row.reason for row in proxy.rows(select(eligibility))}
+    """By event and choice whether it may train, and if not why; every reason is one that people can ask for by name."""
+    found = {(row.event_id, row.choice): row.reason for row in proxy.rows(select(eligibility))}
+    assert set(found.values()) <= set(REASONS)
+    return found
 
 
 def segments(proxy: Proxy) -> dict[tuple[str, int], Any]:

@@ -126,9 +126,12 @@ def test_the_quarantine_is_tried_again_by_an_admin_alone(stage: Stage) -> None:
     assert "0 can be governed now" in admin.text and "1 cannot yet" in admin.text
 
 
-def test_evidence_is_a_zip(stage: Stage) -> None:
-    answer = stage.browser().get(f"/evidence?trajectory={stage.names['orders']}")
-    assert answer.content[:2] == b"PK" and b"verify.py" in answer.content
+def test_evidence_is_a_zip_named_by_what_it_holds(stage: Stage) -> None:
+    browser, name = stage.browser(), stage.names["orders"]
+    for asked, what in ((f"?trajectory={name}", f"-trajectory-{name}"), ("?session=shop-1", "-session-shop-1"), ("", "")):
+        answer = browser.get(f"/evidence{asked}")
+        assert answer.content[:2] == b"PK" and b"verify.py" in answer.content
+        assert answer.headers["content-disposition"] == f'attachment; filename="headrace-evidence-acme{what}-20260528.zip"'
 
 
 def test_erasure_shows_what_would_go_and_erases_only_what_is_confirmed(stage: Stage) -> None:

@@ -191,7 +191,7 @@ def test_an_order_is_given_and_taken_back(console: Console) -> None:
         driver.execute_cdp_cmd("Network.enable", {})
         driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/console/orders?*"]})  # no button is replaced under a click
         driver.get(f"{address}/learning")
-        row = "//tr[.//a[text()='v000003']]"
+        row = "//tr[td[1]/a[text()='v000003']]"
         with turned(driver):
             driver.find_element(By.XPATH, f"{row}//a[starts-with(text(), 'Roll back to it')]").click()
         assert "v000004 is retired" in text_of(driver) and stage.proxy.count(version_order) == 0
@@ -218,11 +218,11 @@ def downloaded(driver: WebDriver, directory: Path, name: str, label: str) -> Pat
 def test_a_list_is_taken_along_and_evidence_proves_itself_without_us(console: Console, tmp_path: Path) -> None:
     driver, address, stage = console
     driver.get(f"{address}/trajectories?agent=crawler")
-    lines = downloaded(driver, tmp_path, "trajectories.jsonl", "JSON lines").read_text().splitlines()
+    lines = downloaded(driver, tmp_path, "headrace-trajectories-acme-20260528.jsonl", "JSON lines").read_text().splitlines()
     assert {json.loads(line)["trajectory_id"] for line in lines} == {stage.names["hostile"], stage.names["failed"]}
     assert stage.on_record("export of trajectories") == ['{"agent":"crawler"}']
     driver.get(f"{address}/verify")
-    with zipfile.ZipFile(downloaded(driver, tmp_path, "evidence.zip", "Take evidence with you")) as file:
+    with zipfile.ZipFile(downloaded(driver, tmp_path, "headrace-evidence-acme-20260528.zip", "Take evidence with you")) as file:
         file.extractall(tmp_path / "evidence")
     assert stage.on_record("evidence") == [""]
 

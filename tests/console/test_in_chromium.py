@@ -2,6 +2,7 @@
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -123,6 +124,18 @@ def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDr
     assert stage.proxy.count(erasure) == 1 and stage.leaves("erasure") == 1
 
 
+def test_a_branch_of_the_tree_stands_further_in_than_the_line_that_it_leaves(console: tuple[WebDriver, str, Stage]) -> None:
+    driver, address, _ = console
+    driver.get(f"{address}/learning")
+    cells = {
+        name: driver.find_element(By.XPATH, f"//tr[td[1]/a[text()='{name}']]/td[1]") for name in ("v000004", "v000001", "v000002")
+    }
+    ends = {name: cell.find_element(By.TAG_NAME, "a").location["x"] for name, cell in cells.items()}
+    assert ends["v000002"] > ends["v000001"] == ends["v000004"]
+    drawn = {name: cell.find_element(By.CSS_SELECTOR, ".node").rect for name, cell in cells.items()}
+    assert all(drawn[name]["width"] and drawn[name]["x"] < ends[name] for name in cells)
+
+
 def test_the_theme_is_switched_and_stays(console: tuple[WebDriver, str, Stage]) -> None:
     driver, address, _ = console
     driver.get(f"{address}/consents")
@@ -168,7 +181,32 @@ def test_axe_finds_no_serious_fault_on_any_page_in_either_theme(console: tuple[W
             driver.execute_script(source)
             for theme, rules in (("light", _ALL_RULES), ("dark", _CONTRAST)):
                 driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-                run = f"axe.run(document, {{resultTypes: ['violations'], {rules}}}).then(arguments[0])"
-                for rule in driver.execute_async_script(run)["violations"]:
+                for rule in violations(driver, rules):
                     found += [(path, theme, rule["id"], rule["nodes"][0]["html"][:200])] if rule["impact"] in _SERIOUS else []
     assert found == []
+
+
+def test_a_table_that_is_wider_than_a_phone_shows_that_it_goes_on_and_is_scrolled_by_keys(
+    console: tuple[WebDriver, str, Stage],
+) -> None:
+    """At an edge where more follows there is a shadow; what scrolls with the table covers it at the table's ends."""
+    driver, address, _ = console
+    with screen(driver, *PHONE):
+        driver.get(f"{address}/trajectories")
+        table = driver.find_element(By.CSS_SELECTOR, ".scroll")
+        assert driver.execute_script("return arguments[0].scrollWidth > arguments[0].clientWidth", table)
+        assert table.value_of_css_property("background-attachment") == "local, local, scroll, scroll"
+        assert table.value_of_css_property("background-image").count("linear-gradient") == 4
+        assert (table.aria_role, table.accessible_name) == ("region", "List of trajectories")
+        driver.execute_script("arguments[0].focus()", table)
+        press(driver, Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        wait(driver).until(lambda d: d.execute_script("return arguments[0].scrollLeft > 0", table))
+        driver.execute_script(axe())
+        assert [rule["id"] for rule in violations(driver, _ALL_RULES) if rule["impact"] in _SERIOUS] == []
+
+
+def violations(driver: WebDriver, rules: str) -> list[dict[str, Any]]:
+    """What axe finds on the page at hand, whose source it is part of by now."""
+    run = f"axe.run(document, {{resultTypes: ['violations'], {rules}}}).then(arguments[0])"
+    found: list[dict[str, Any]] = driver.execute_async_script(run)["violations"]
+    return found

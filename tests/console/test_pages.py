@@ -4,14 +4,15 @@ import html
 import re
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from dataproxy.client.types import Feedback
+from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
-from dataproxy.store.schema import access_log, event, log_leaf
+from dataproxy.store.schema import access_log, reward
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
-from tests.console.story import BATCH, HOSTILE
+from tests.console.story import BATCH, HOSTILE, NOW_US
 
 pytestmark = pytest.mark.slow
 
@@ -120,13 +121,29 @@ def test_a_trajectory_reads_like_the_conversation(stage: Stage) -> None:
         assert piece in text, piece
 
 
+def test_a_turn_shows_its_own_reward_with_who_gave_it_and_when(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    (event_id,) = stage.proxy.rows(select(reward.c.target_id).where(reward.c.name == "helpful"))[0]
+    (turn,) = (article for article in browser.page.split("</article>") if 'class="earned"' in article)
+    (line,) = re.findall(r'<p class="earned">(.*?)</p>', turn, re.S)
+    said = " ".join(html.unescape(re.sub(r"<[^>]*>", "", line)).split())
+    assert said == f"reward helpful 0.5 judge, by key-judge, {when(NOW_US + 60 * 60_000_000)} What was said with it"
+    (number,) = re.findall(rf'id="e-{event_id}">\s*<header><h2>(\d+) ', turn)
+    assert f'for <a href="#e-{event_id}">turn {number}</a>' in browser.page
+    (reward_id,) = re.findall(r'href="#r-([^"]+)"', line)
+    assert browser.page.count(f'<li id="r-{reward_id}"') == 1
+
+
 def test_tokens_show_ids_logprobs_and_what_is_not_learned_from(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['orders']}")
     path = re.findall(r'href="/console(/events/[^"]+/tokens[^"]*)"', browser.page)[0]
     browser.get(path)
     assert re.findall(r'<li class="(h\d[^"]*)" title="\d+: id (\d+)', browser.page)[2] == ("h0 altered", "16")
-    assert "1 altered, loss mask 0" in browser.text
+    assert "loss mask 1, can be learned from5" in browser.text and "loss mask 0, altered by redaction1" in browser.text
+    boxes = re.findall(r"<li class=\"h\d[^>]*>(\d+)<small>([^<]*)</small>", browser.page)
+    assert [said == "altered" for _, said in boxes] == [False, False, True, False, False, False]
     piece = browser.get(path, **{"hx-request": "true"}).text
     assert piece.startswith("<section") and "<html" not in piece
 
@@ -161,36 +178,6 @@ def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stag
     assert operator.get(f"/trajectories/{stage.names['orders']}?tenant=acme").status_code == 200
     where = (access_log.c.tenant == "acme", access_log.c.target == stage.names["orders"], access_log.c.role == "admin")
     assert stage.proxy.rows(select(access_log.c.purpose).where(*where))[-1][0] == PURPOSE
-
-
-def test_the_proof_names_every_row_and_finds_the_one_that_was_changed(stage: Stage) -> None:
-    browser = stage.browser()
-    browser.get(f"/trajectories/{stage.names['orders']}/proof")
-    num = leaves_of(stage, stage.names["orders"])
-    assert f"{num} of {num} rows are what was stored" in browser.text
-    name = stage.names["failed"]
-    with stage.proxy.services.database.write() as connection:
-        connection.exec_driver_sql("DROP TRIGGER IF EXISTS event_no_update")
-        for (trigger,) in connection.exec_driver_sql(
-            "SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='event'"
-        ).all():
-            connection.exec_driver_sql(f'DROP TRIGGER "{trigger}"')
-        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=200))
-    browser.get(f"/trajectories/{name}/proof")
-    assert "1 of its rows are not what the log says" in browser.text
-    with stage.proxy.services.database.write() as connection:
-        connection.execute(event.update().where(event.c.trajectory_id == name).values(status=500))
-
-
-def test_the_key_is_shown_as_its_file_and_as_notes_have_it(stage: Stage) -> None:
-    verifier = stage.proxy.services.checkpoints.signer.verifier
-    for page in ("/verify", f"/trajectories/{stage.names['orders']}/proof"):
-        shown = html.unescape(stage.browser().get(page).text)
-        assert (stage.proxy.files.directory / "ledger.pub").read_text().strip() in shown and verifier.key_line() in shown
-
-
-def leaves_of(stage: Stage, name: str) -> int:
-    return int(stage.proxy.rows(select(func.count()).select_from(log_leaf).where(log_leaf.c.chain == name))[0][0])
 
 
 def test_who_read_a_trajectory_is_found(stage: Stage) -> None:

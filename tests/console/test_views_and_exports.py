@@ -54,7 +54,9 @@ def test_an_export_holds_what_the_list_shows_and_is_on_record(stage: Stage) -> N
     lines = [json.loads(line) for line in browser.get("/exports/jsonl?agent=crawler").text.splitlines()]
     assert {line["trajectory_id"] for line in lines} == {stage.names["hostile"], stage.names["failed"]}
     assert all(one["event"]["trajectory_id"] == line["trajectory_id"] for line in lines for one in line["events"])
-    assert browser.answer is not None and "trajectories.jsonl" in browser.answer.headers["content-disposition"]
+    assert (
+        browser.answer is not None and "headrace-trajectories-acme-20260528.jsonl" in browser.answer.headers["content-disposition"]
+    )
     query = select(access_log.c.target).where(access_log.c.what == "export of trajectories")
     assert stage.proxy.rows(query)[-1][0] == '{"agent":"crawler"}'
     assert browser.get("/exports/xml").status_code == 400

@@ -7,7 +7,7 @@ from dataproxy.alarms.file import AlarmFile
 from dataproxy.alarms.rules import Facts, alarms_of
 from dataproxy.alarms.watch import exposition, look
 from dataproxy.client.types import Feedback
-from dataproxy.client.watch_types import VersionOutcome
+from dataproxy.client.watch_types import Alarm, VersionOutcome
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.store.version_outcomes import version_outcomes
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, user, write
@@ -69,6 +69,66 @@ def test_waiting_too_long_and_starving_fire(recent: dict[str, int], fires: set[s
     assert firing(recent=recent) == fires
 
 
+def made(index: int, **metrics: float) -> PolicyVersion:
+    return PolicyVersion(
+        f"v{index:06d}", f"v{index - 1:06d}" if index else None, "retired", NOW_US + index * 60_000_000, "", metrics=metrics
+    )
+
+
+def alarm(name: str, **facts: object) -> Alarm:
+    known = {"outcomes": [], "versions": [], "since_us": NOW_US} | facts
+    return next(one for one in alarms_of(Facts(**known)) if one.name == name)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("recent", "why", "todo"),
+    [
+        ({"all": 40}, "None of them may train.", "each turn says why"),
+        ({"all": 40, "eligible": 9}, "None of them is rewarded.", "POST /v1/feedback"),
+        ({"all": 40, "eligible": 9, "rewarded": 7}, "None that may train is rewarded.", "Reward those that may train"),
+        ({"all": 40, "eligible": 9, "rewarded": 7, "waiting": 5}, "No step took those that wait.", "whether a trainer runs"),
+    ],
+)
+@pytest.mark.parametrize("times", [1, 5])
+def test_where_nothing_was_trained_it_is_never_quiet_and_says_why_since_when_and_what_to_do(
+    recent: dict[str, int], why: str, todo: str, times: int
+) -> None:
+    recent = {name: num * times for name, num in recent.items()}
+    found = alarm("starvation", recent=recent, versions=[made(0), made(1), made(2)])
+    assert (found.firing, found.value) == ((True, 200.0) if times == 5 else (False, None))
+    assert found.detail.startswith(f"{recent['all']} began since 2026-05-28 20:26 UTC: {recent.get('eligible', 0)} may train, ")
+    assert f"The newest version that learned was made 2026-05-28 20:28 UTC. {why}" in found.detail and todo in found.todo
+
+
+def test_where_some_was_trained_or_nothing_began_there_is_nothing_to_do() -> None:
+    trained = alarm("starvation", recent={"all": 200, "eligible": 100, "rewarded": 90, "waiting": 9, "trained": 1})
+    assert (trained.firing, trained.value, trained.todo) == (False, 0.0, "") and "1 trained on." in trained.detail
+    nothing = alarm("starvation")
+    assert (nothing.value, nothing.detail, nothing.todo) == (None, "No trajectory began since 2026-05-28 20:26 UTC.", "")
+
+
+def test_a_mismatch_says_with_which_version_it_began() -> None:
+    versions = [made(i, logprob_diff_median=nats) for i, nats in enumerate((0.5, 0.02, 0.3, 0.4))]
+    found = alarm("mismatch", versions=versions)
+    assert found.firing and "It is above since v000002, made 2026-05-28 20:28 UTC." in found.detail and "checksum" in found.todo
+    assert alarm("mismatch", versions=versions[:2]).todo == ""
+
+
+def test_a_drop_says_when_the_version_was_made_and_how_to_return() -> None:
+    outcomes = [outcome("v000001", 0.8), outcome("v000002", 0.1)]
+    found = alarm("reward_drop", outcomes=outcomes, versions=[made(1), made(2)])
+    assert "v000002, made 2026-05-28 20:28 UTC: 0.1 of 100" in found.detail and "headrace rollback v000001" in found.todo
+    few = alarm("reward_drop", outcomes=outcomes[:1])
+    assert few.detail.startswith("Versions with at least 20 rewarded trajectories: 1.") and few.value is None and few.todo
+
+
+def test_what_is_stale_is_said_with_what_to_turn() -> None:
+    found = alarm("stale", recent={"waiting": 20, "stale": 11})
+    assert found.detail == "11 of 20 that wait, of those that began since 2026-05-28 20:26 UTC." and "max_staleness" in found.todo
+    assert alarm("stale", recent={"waiting": 20, "stale": 10}).todo == ""
+    assert alarm("stale", recent={"waiting": 19, "stale": 19}).detail.endswith("It takes 20 that wait to judge.")
+
+
 async def test_the_store_is_looked_at_a_tenant_at_a_time_and_written_for_prometheus(tmp_path) -> None:  # type: ignore[no-untyped-def]
     proxy = Proxy(tmp_path, Clock(NOW_US))
     for owner in ("acme", "other"):
@@ -89,7 +149,9 @@ async def test_the_store_is_looked_at_a_tenant_at_a_time_and_written_for_prometh
         assert version_outcomes(connection, "other") == [] and version_outcomes(connection, None, among=(7,)) == []
     assert (found.version, found.num, found.mean, found.success) == ("v000000", 2, 0.5, 0.5)
     details = [next(alarm.detail for alarm in one if alarm.name == "starvation") for one in (mine, all_of_it)]
-    assert details == ["3 ended: 2 rewarded, 2 wait, 0 trained on.", "4 ended: 2 rewarded, 2 wait, 0 trained on."]
+    since = "began since 2026-05-28 19:26 UTC"
+    counted = "may train, 2 rewarded, 2 wait for a trainer, 0 trained on. No version has learned yet. No step took those that wait."
+    assert details == [f"3 {since}: 3 {counted}", f"4 {since}: 4 {counted}"]
     assert 'headrace_alarm{name="starvation"} 0' in exposition(mine)
     file = AlarmFile(proxy.services)
     file.write()

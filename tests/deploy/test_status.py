@@ -73,10 +73,11 @@ def test_it_says_who_has_the_cores_and_why_where_a_trainer_follows_the_load(tmp_
     assert any("0.8 requests/s" in line and "1.5 batches ready" in line and "25%" in line for line in lines)
 
 
-def test_it_names_the_alarms_that_fire_with_their_rule() -> None:
+def test_it_names_the_alarms_that_fire_with_their_rule_and_what_to_do() -> None:
     counts = Status(0, 0, {}, 0, {}, 0, 0, 0, 0, 0, {}, 0, None)
-    quiet, firing = (Alarm("mismatch", fires, 0.2, 0.1, "More than 0.1 nats.", "v000007: 0.2 nats.") for fires in (False, True))
-    shown = [
-        [str(cell) for cell in _table(msgspec.structs.replace(counts, alarms=[one])).columns[1].cells] for one in (quiet, firing)
-    ]
-    assert "none of 1 fires" in shown[0] and "mismatch: v000007: 0.2 nats. More than 0.1 nats." in shown[1]
+    words = (0.1, "More than 0.1 nats.", "v000007: 0.2 nats.", "Roll back.")
+    given = ((False, 0.2), (True, 0.2), (False, None))
+    tables = [_table(msgspec.structs.replace(counts, alarms=[Alarm("reward_drop", *one, *words)])) for one in given]
+    shown = [[str(cell) for cell in table.columns[1].cells] for table in tables]
+    assert "none of 1 fires" in shown[0] and "reward_drop: v000007: 0.2 nats. Roll back. More than 0.1 nats." in shown[1]
+    assert "none of 1 fires; too little to judge: reward_drop" in shown[2]

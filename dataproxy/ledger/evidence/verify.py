@@ -295,7 +295,7 @@ def fault_of(row: Row, buried: set[str]) -> str:
     if hmac.digest(row.salt, row.content, "sha256") == row.commitment:
         return ""
     if not row.content:
-        return "the row is gone"
+        return "the row is missing"
     return "it is not what was stored" if row.salt else "its salt is gone, and no erasure took it"
 
 

@@ -1,13 +1,14 @@
 """Admission: which samples have the behaviour probabilities that their logprobs say, and every reason against."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from dataproxy.admit import AdmissionPolicy, Sample, decide
+from dataproxy.admit import REASONS, AdmissionPolicy, Sample, decide
 from dataproxy.admit.decide import inexact_setting
+from dataproxy.capture.records import Delivery
 
 GOOD = Sample(
     finish_reason="stop",
@@ -27,6 +28,7 @@ def reason(
 ) -> str:
     decision = decide(policy, consent, sample, status, delivery)
     assert decision.eligible == (decision.reason == "eligible")
+    assert decision.reason in REASONS
     return decision.reason
 
 
@@ -91,3 +93,8 @@ def test_the_exchange_is_judged_before_its_sample() -> None:
 
 def test_the_policys_version_changes_with_its_settings() -> None:
     assert AdmissionPolicy().version == AdmissionPolicy().version != AdmissionPolicy(max_altered=0.2).version
+
+
+def test_however_a_delivery_ended_its_reason_is_on_the_list() -> None:
+    for delivery in {*get_args(Delivery), "incomplete"} - {"complete"}:
+        assert reason(GOOD, delivery=delivery) == delivery

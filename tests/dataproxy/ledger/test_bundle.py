@@ -184,13 +184,13 @@ async def test_all_that_is_wrong_is_named_with_file_and_line_and_not_without_end
     assert num > 30 and len(shown) == 1 + verify.MOST + 1 and shown[-1] == f"and {num - verify.MOST} more"
 
 
-async def test_a_read_that_was_deleted_before_the_export_is_gone(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
+async def test_a_read_that_was_deleted_before_the_export_is_missing(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:
     await live(proxy, clock)
     with proxy.services.database.write() as connection:
         connection.execute(text("DROP TRIGGER access_log_no_delete"))
         connection.execute(text("DELETE FROM access_log WHERE tenant = 'acme'"))
     (problem,) = problems(unpacked(proxy, tmp_path))
-    assert re.fullmatch(r"access\.jsonl line \d: access_log \w+ \(leaf \d+\): the row is gone", problem)
+    assert re.fullmatch(r"access\.jsonl line \d: access_log \w+ \(leaf \d+\): the row is missing", problem)
 
 
 async def test_a_text_with_any_line_separator_is_one_line(proxy: Proxy, clock: Clock, tmp_path: Path) -> None:

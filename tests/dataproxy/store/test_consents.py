@@ -27,6 +27,30 @@ def test_the_narrowest_and_latest_word_holds() -> None:
     assert not book.may_record("other", "a") and not book.may_train("other", "a", "s1")
 
 
+def test_what_holds_now_is_one_row_a_scope_that_says_what_follows_and_what_it_beats() -> None:
+    book = ConsentBook(
+        [
+            Consent("acme", True, True, "x"),
+            Consent("acme", True, False, "x", agent="a"),
+            Consent("acme", True, False, "x"),
+            Consent("acme", True, True, "x", agent="a", session_id="s1"),
+            Consent("acme", True, True, "x", agent="b", session_id="s2"),
+            Consent("acme", False, True, "x", agent="c"),
+            Consent("acme", True, True, "x", agent="internal:judge"),
+            Consent("other", True, True, "x", agent="a"),
+        ]
+    )
+    assert [(h.word.tenant, h.word.agent, h.word.session_id, h.may_record, h.may_train, h.beats) for h in book.in_force()] == [
+        ("acme", "", "", True, False, ""),
+        ("acme", "a", "", True, False, "tenant"),
+        ("acme", "a", "s1", True, True, "agent"),
+        ("acme", "b", "s2", True, True, "tenant"),
+        ("acme", "c", "", False, False, "tenant"),
+        ("acme", "internal:judge", "", True, False, "tenant"),
+        ("other", "a", "", True, True, ""),
+    ]
+
+
 async def test_a_session_without_consent_is_recorded_and_not_trained(proxy: Proxy, clock: Clock) -> None:
     withdrawn = Consent("acme", True, False, "asked for it", "triage", session_id="s1")
     with proxy.services.database.write() as connection:
