@@ -110,8 +110,8 @@ class TrainSample(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     """Trajectories lent to one trainer until ``deadline_us`` (UTC µs); not acked by then, they return.
 
-    ``skipped`` counts eligible-looking trajectories that were left out of this lease, by reason (stale, reused, …). Rewards are as
-    of ``as_of_us``, by the store's clock.
+    ``skipped`` counts eligible-looking trajectories that were left out of this lease, by reason (stale, reused, …), among the
+    newest. Rewards are as of ``as_of_us``, by the store's clock.
     """
 
     lease_id: str

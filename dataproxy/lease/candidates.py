@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, select, text
 
 from dataproxy.client.types import LeaseRequest
 from dataproxy.lease.windows import Now, awaits_group, held, is_judged, is_open, is_settled, with_agent
 from dataproxy.store.schema import trajectory
 
 _PAGE = 256
+_LENDABLE = text("trajectory.num_rewards > 0 AND trajectory.num_eligible > 0")
+"""In the words of its index."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -50,10 +52,11 @@ def terms_of(request: LeaseRequest, tenant: str | None, version_now: int, now_us
 def find_candidates(connection: Connection, terms: Terms) -> Iterator[Candidate]:
     """Candidates, consent not yet asked, freshest policy first, then the longest waiting. Attempts wait for their group."""
     query = _candidates(terms).where(~awaits_group(terms.now))
-    skip = 0
-    while page := connection.execute(query.limit(_PAGE).offset(skip)).all():
+    skip, num = 0, _PAGE
+    while page := connection.execute(query.limit(num).offset(skip)).all():
         yield from (Candidate(*row) for row in page)
         skip += len(page)
+        num = skip  # the order is made anew for every page, so pages grow
 
 
 def find_attempts(connection: Connection, terms: Terms, first: Candidate, limit: int) -> list[Candidate]:
@@ -63,25 +66,22 @@ def find_attempts(connection: Connection, terms: Terms, first: Candidate, limit:
     return [first, *(Candidate(*row) for row in found)]
 
 
-def count_left_out(connection: Connection, terms: Terms) -> dict[str, int]:
-    """Ready trajectories that are no candidates, by the first reason."""
-    reused = trajectory.c.times_trained >= terms.max_reuse
-    stale = trajectory.c.newest_version < terms.oldest_version
-    later = trajectory.c.newest_version > terms.version_now  # sampled by weights that were rolled back
-    free = and_(~held(), ~reused, ~_mixed())
-    reasons = {
-        "mixed_lanes": and_(~held(), ~reused, _mixed()),
-        "leased": held(),
-        "reused": and_(~held(), reused),
-        "stale": and_(free, stale),
-        "rolled_back": and_(free, later),
-    }
-    counts = {}
-    for reason, condition in reasons.items():
-        query = select(func.count()).select_from(with_agent()).where(_ready(terms), condition)
-        if (count := connection.execute(query).scalar_one()) > 0:
-            counts[reason] = count
-    return counts
+def count_left_out(connection: Connection, terms: Terms, most: int) -> dict[str, int]:
+    """Ready trajectories that are no candidates, by the first reason, among the ``most`` lendable ones of the newest policies."""
+    newest = select(trajectory.c.tenant, trajectory.c.trajectory_id).where(_LENDABLE, *_asked_for(terms))
+    looked_at = newest.order_by(trajectory.c.newest_version.desc()).limit(most).subquery()
+    same = and_(looked_at.c.tenant == trajectory.c.tenant, looked_at.c.trajectory_id == trajectory.c.trajectory_id)
+    reason = case(
+        (held(), "leased"),
+        (trajectory.c.times_trained >= terms.max_reuse, "reused"),
+        (_mixed(), "mixed_lanes"),
+        (trajectory.c.newest_version < terms.oldest_version, "stale"),
+        (trajectory.c.newest_version > terms.version_now, "rolled_back"),  # sampled by weights that were rolled back
+        else_="",
+    )
+    reasons = select(reason.label("reason")).select_from(with_agent().join(looked_at, same)).where(_ready(terms)).subquery()
+    query = select(reasons.c.reason, func.count()).where(reasons.c.reason != "").group_by(reasons.c.reason)
+    return {str(reason): int(count) for reason, count in connection.execute(query)}
 
 
 def _candidates(terms: Terms) -> Select[Any]:
@@ -95,18 +95,13 @@ def _candidates(terms: Terms) -> Select[Any]:
 
 
 def _ready(terms: Terms) -> ColumnElement[bool]:
-    conditions = [
-        trajectory.c.num_rewards > 0,
-        trajectory.c.num_eligible > 0,
-        is_settled(terms.now),
-        ~is_open(terms.now),
-        is_judged(),
-    ]
-    if terms.tenant is not None:
-        conditions.append(trajectory.c.tenant == terms.tenant)
-    if terms.agent is not None:
-        conditions.append(trajectory.c.agent == terms.agent)
-    return and_(*conditions)
+    return and_(_LENDABLE, is_settled(terms.now), ~is_open(terms.now), is_judged(), *_asked_for(terms))
+
+
+def _asked_for(terms: Terms) -> list[ColumnElement[bool]]:
+    """In words that no other index has: one on the tenant would be begun with, and all that is the tenant's looked at."""
+    asked = ((trajectory.c.tenant, terms.tenant), (trajectory.c.agent, terms.agent))
+    return [func.coalesce(column, "") == value for column, value in asked if value is not None]
 
 
 def _mixed() -> ColumnElement[bool]:

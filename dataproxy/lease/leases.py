@@ -22,6 +22,10 @@ from dataproxy.store.dialect import insert_all
 from dataproxy.store.schema import lease, lease_item, training_use, trajectory
 from dataproxy.vault.lend import Lending
 
+_MOST_LEFT_OUT = 1000
+_MOST_PREVIEWED = 100_000
+"""Rewarded trajectories among which those that are left out are counted: a trainer asks every second, a person now and then."""
+
 
 def grant_lease(
     connection: Connection,
@@ -48,7 +52,7 @@ def grant_lease(
         expire_leases(connection, now_us)
         reward_by_deadline(connection, terms.now, tenant)
     samples, skipped = _collect(connection, terms, request.max_trajectories, None if request.preview else vault)
-    for reason, count in count_left_out(connection, terms).items():
+    for reason, count in count_left_out(connection, terms, _MOST_PREVIEWED if request.preview else _MOST_LEFT_OUT).items():
         skipped[reason] = skipped.get(reason, 0) + count
     if request.preview:
         return Lease("", now_us, samples, skipped, as_of_us=now_us)

@@ -81,7 +81,7 @@ def held() -> ColumnElement[bool]:
 
 def _has_terminal(of: FromClause) -> ColumnElement[bool]:
     same = and_(reward.c.tenant == of.c.tenant, reward.c.trajectory_id == of.c.trajectory_id)
-    return exists().where(same, reward.c.name == agent.c.terminal, reward.c.value.is_not(None))
+    return exists().where(same, reward.c.name == agent.c.terminal, reward.c.value.is_not(None)).correlate_except(reward)
 
 
 def where_it_is(now: Now) -> ColumnElement[str]:
@@ -118,6 +118,8 @@ def place_of(connection: Connection, now: Now, tenant: str, trajectory_id: str) 
 
 def reward_by_deadline(connection: Connection, now: Now, tenant: str | None) -> int:
     """Give those trajectories that nobody rewarded in time what their agents' rules say, on record; gives their number."""
+    if connection.execute(select(agent.c.agent).where(agent.c.deadline_value.is_not(None)).limit(1)).first() is None:
+        return 0  # rather than look at all that was never rewarded
     late = (
         trajectory.c.num_rewards == 0,
         trajectory.c.num_eligible > 0,

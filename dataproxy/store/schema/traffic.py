@@ -72,6 +72,12 @@ trajectory = Table(
         sqlite_where=text("num_rewards > 0"),
         postgresql_where=text("num_rewards > 0"),
     ),
+    Index(
+        "ix_trajectory_lendable",
+        *("newest_version", "last_us", "trajectory_id", "tenant"),
+        sqlite_where=text("num_rewards > 0 AND num_eligible > 0"),
+        postgresql_where=text("num_rewards > 0 AND num_eligible > 0"),
+    ),
 )
 
 event = Table(

@@ -82,11 +82,13 @@ async def test_a_terminal_reward_and_what_may_not_train_are_waited_for_as_a_traj
         attempt(proxy, "attempt 2"),
         attempt(proxy, "attempt 3"),
     )
+    await stored(proxy, call(proxy, "of another agent", agent="poet"))
+    rule(proxy, agent="poet", terminal="tone")
     rule(proxy, terminal="resolved")
-    give(proxy, open_, name="tone")
+    give(proxy, open_, name="tone")  # the last word for the other agent alone
     give(proxy, done, name="resolved")
     proxy.clock.advance(3)
-    assert lent(lease(proxy)) == [] and places(proxy) == {"not_eligible": 1, "window_open": 1, "group_waits": 1}
+    assert lent(lease(proxy)) == [] and places(proxy) == {"not_eligible": 1, "window_open": 1, "group_waits": 1, "no_reward": 1}
     give(proxy, open_, 0.0, name="resolved")
     assert {sample.trajectory_id for sample in lease(proxy).samples} == {f"tr-{open_}", f"tr-{done}"} and broken
 

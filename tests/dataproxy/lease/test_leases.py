@@ -11,6 +11,7 @@ from atdp.samples import Lease
 from dataproxy.client.types import Feedback, LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
+from dataproxy.lease.candidates import count_left_out, terms_of
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import event, lease_item, training_use
@@ -295,3 +296,12 @@ async def test_events_say_their_lane_and_a_trajectory_that_both_lanes_served_is_
     proxy.clock.advance(10)
     held = lease(proxy)
     assert {sample.session_id for sample in held.samples} == {"one", "other"} and held.skipped == {"mixed_lanes": 1}
+
+
+async def test_what_is_left_out_is_counted_among_the_newest(proxy: Proxy) -> None:
+    for event_id in await stored(proxy, *(call(proxy, f"q{number}") for number in range(3))):
+        reward(proxy, event_id)
+    proxy.clock.advance(3)
+    terms = terms_of(LeaseRequest(4, 60, "v000009", 1, 1), "acme", 9, proxy.clock(), 2)
+    with proxy.services.database.read() as connection:
+        assert [count_left_out(connection, terms, most) for most in (2, 9)] == [{"stale": 2}, {"stale": 3}]

@@ -21,10 +21,10 @@ from tests.dataproxy.lease.test_leases import reward as give
 from tests.dataproxy.proxy import Proxy
 
 
-def rule(proxy: Proxy, **changes: Any) -> None:
-    """Set a rule of triage."""
+def rule(proxy: Proxy, agent: str = "triage", **changes: Any) -> None:
+    """Set a rule of ``agent``."""
     with proxy.services.database.write() as connection:
-        set_rule(connection, AgentChange("acme", "triage", **changes), proxy.clock())
+        set_rule(connection, AgentChange("acme", agent, **changes), proxy.clock())
 
 
 def places(proxy: Proxy) -> dict[str, int]:
