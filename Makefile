@@ -22,7 +22,7 @@ SIDE_BY_SIDE := -n $(JOBS) --dist loadfile
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-install: ## make .venv (about three minutes the first time)
+install: ## make .venv (three to six minutes the first time)
 	@deploy/install.sh
 
 demo: install ## start Headrace, let an agent work, learn from its rewards, show that it got better (SEED=1)
