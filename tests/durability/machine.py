@@ -82,6 +82,12 @@ class Machine:
             assert time.monotonic() < deadline, f"{what} did not happen:\n{self.last_words()}"
             time.sleep(0.01)
 
+    def until_time(self, over: float) -> None:
+        """Wait for a moment of the monotonic clock; fail where a process ends before it."""
+        while time.monotonic() < over:
+            self.check()
+            time.sleep(0.1)
+
     def wait_ready(self) -> None:
         """Return once calls are served."""
         self.until(lambda: self._get("/ready", {}), "readiness")
