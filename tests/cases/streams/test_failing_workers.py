@@ -106,7 +106,9 @@ async def test_a_worker_that_dies_before_the_first_byte_costs_the_agent_nothing(
     pair.bad.handler = Saying(b"")
     head, body = await pair.ask(speech, pair.bad_session, stream=stream)
     assert (head.status, body) == (200, ANSWER)
-    assert len(pair.bad.asked) == len(pair.good.asked) == 1 and pair.bad.asked[0][1] == pair.good.asked[0][1]
+    assert len(pair.good.asked) == 1
+    assert len(pair.bad.asked) in (1, 2)  # one that dies on a connection kept from a poll is asked again over a new one
+    assert {body for _, body in pair.bad.asked} == {pair.good.asked[0][1]}
     assert (await pair.edge.exchange(head.event_id))[1].delivery == "complete"
 
 
