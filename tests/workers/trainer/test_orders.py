@@ -89,7 +89,7 @@ def newest(driver: WebDriver, part: str = "") -> str:
 
 def order_by_clicks(driver: WebDriver, deed: str, percent: str = "", version: str = "v") -> str:
     """From the tree, at a version whose name begins so, through the page that says what follows; gives what that said."""
-    driver.find_element(By.XPATH, f"//tr[.//a[starts-with(text(), '{version}')]]//a[text()='{deed}…']").click()
+    driver.find_element(By.XPATH, f"//tr[td[1]//a[starts-with(text(), '{version}')]]//a[text()='{deed}…']").click()
     wait(driver).until(lambda d: d.find_elements(By.NAME, "reason"))
     said = driver.find_element(By.TAG_NAME, "main").text
     if percent:
