@@ -88,16 +88,25 @@ def reads_of_many(connection: Connection, tenant: str | None, what: Named, limit
 
 
 def lendings(connection: Connection, what: Named, limit: int) -> list[Lending]:
-    """The newest leases by which a trainer got any of its trajectories."""
+    """The newest leases by which a trainer got any of its trajectories.
+
+    A lease is its trainer's, whosever the trajectories are: where the caller may not see it, its id says when.
+    """
     query = (
-        select(lease.c.created_us, lease.c.lease_id, lease.c.key_id)
+        select(lease_item.c.lease_id, lease.c.created_us, lease.c.key_id)
         .distinct()
-        .join(lease_item, (lease_item.c.lease_id == lease.c.lease_id) & (lease_item.c.tenant == lease.c.tenant))
+        .outerjoin_from(lease_item, lease, lease_item.c.lease_id == lease.c.lease_id)
         .where(lease_item.c.tenant.in_(what.owners), lease_item.c.trajectory_id.in_(what.trajectories))
-        .order_by(lease.c.created_us.desc())
+        .order_by(lease_item.c.lease_id.desc())
         .limit(limit)
     )
-    return [Lending(*row) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return [Lending(row.created_us or _begun_us(row.lease_id), row.lease_id, row.key_id or "a trainer") for row in rows]
+
+
+def _begun_us(lease_id: str) -> int:
+    """Milliseconds lie in the first 48 bits of an id (RFC 9562, version 7)."""
+    return int(lease_id.removeprefix("lease-")[:12], 16) * 1000
 
 
 def read_log(

@@ -13,8 +13,10 @@ from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.candidates import count_left_out, terms_of
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
+from dataproxy.store.access_pages import lendings, named
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import event, lease_item, training_use
+from dataproxy.store.scope import EVERYBODY, Scope
 from tests.dataproxy.exchanges import MAC_SECRET, SAMPLING, exchange, record, said, user, write
 from tests.dataproxy.proxy import Proxy
 
@@ -305,3 +307,14 @@ async def test_what_is_left_out_is_counted_among_the_newest(proxy: Proxy) -> Non
     terms = terms_of(LeaseRequest(4, 60, "v000009", 1, 1), "acme", 9, proxy.clock(), 2)
     with proxy.services.database.read() as connection:
         assert [count_left_out(connection, terms, most) for most in (2, 9)] == [{"stale": 2}, {"stale": 3}]
+
+
+async def test_whom_a_trajectory_was_lent_to_is_known_to_its_tenant_whosever_the_lease_is(proxy: Proxy) -> None:
+    (event_id,) = await stored(proxy, call(proxy, "q"))
+    reward(proxy, event_id)
+    proxy.clock.advance(3)
+    held = lease(proxy)
+    for scope in (Scope("acme"), EVERYBODY):
+        with proxy.services.database.read(scope) as connection:
+            (one,) = lendings(connection, named(connection, "acme", f"tr-{event_id}", []), 50)
+        assert one.lease_id == held.lease_id and one.key_id in ("key-t", "a trainer") and one.at_us > 0
