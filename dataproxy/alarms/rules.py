@@ -67,16 +67,21 @@ def _reward_drop(facts: Facts) -> Alarm:
 
 
 def _mismatch(versions: Sequence[PolicyVersion]) -> Alarm:
-    rule = f"The median difference of engine's and trainer's log-probabilities in the last step is above {MISMATCH_NATS:g} nats."
+    rule = (
+        "The median difference of engine's and trainer's log-probabilities in the last step that measured it is above "
+        f"{MISMATCH_NATS:g} nats."
+    )
     measured = [(one, one.metrics["logprob_diff_median"]) for one in versions if "logprob_diff_median" in one.metrics]
     if not measured:
         return Alarm("mismatch", False, None, MISMATCH_NATS, rule, "No step has measured it, or its figures are not yours to see.")
     last, value = measured[-1]
+    since = len(versions) - 1 - list(versions).index(last)
+    unmeasured = f" {since} made since had no token of the weights that their step began with." if since else ""
     beyond = list(takewhile(lambda found: not found[1] <= MISMATCH_NATS, reversed(measured)))
     if not beyond:
-        return Alarm("mismatch", False, value, MISMATCH_NATS, rule, f"{last.version}: {value:.3g} nats.")
+        return Alarm("mismatch", False, value, MISMATCH_NATS, rule, f"{last.version}: {value:.3g} nats.{unmeasured}")
     first = beyond[-1][0]
-    detail = f"{last.version}: {value:.3g} nats. It is above since {first.version}, made {_moment(first.created_us)}."
+    detail = f"{last.version}: {value:.3g} nats. It is above since {first.version}, made {_moment(first.created_us)}.{unmeasured}"
     todo = "Compare model, precision and checksum of engine and trainer before more is trained, or return to a version before it."
     return Alarm("mismatch", True, value, MISMATCH_NATS, rule, detail, todo)
 

@@ -114,6 +114,12 @@ def test_a_mismatch_says_with_which_version_it_began() -> None:
     assert alarm("mismatch", versions=versions[:2]).todo == ""
 
 
+def test_a_mismatch_that_the_newest_steps_did_not_measure_says_so() -> None:
+    versions = [made(0, logprob_diff_median=0.02), made(1), made(2)]
+    assert "v000000: 0.02 nats. 2 made since had no token" in alarm("mismatch", versions=versions).detail
+    assert "since" not in alarm("mismatch", versions=versions[:1]).detail
+
+
 def test_a_drop_says_when_the_version_was_made_and_how_to_return() -> None:
     outcomes = [outcome("v000001", 0.8), outcome("v000002", 0.1)]
     found = alarm("reward_drop", outcomes=outcomes, versions=[made(1), made(2)])
