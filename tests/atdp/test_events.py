@@ -42,6 +42,7 @@ json_values = st.recursive(
 unknown = st.dictionaries(st.text(min_size=1, max_size=4).map(lambda name: f"x-{name}"), json_values, max_size=3)
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(unknown, st.lists(unknown, max_size=3), st.tuples(unknown, unknown, unknown, unknown, unknown))
 def test_whatever_is_unknown_survives_at_every_level(top: dict, spans: list[dict], parts: tuple[dict, ...]) -> None:

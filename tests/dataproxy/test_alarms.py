@@ -135,6 +135,7 @@ def test_what_is_stale_is_said_with_what_to_turn() -> None:
     assert alarm("stale", recent={"waiting": 19, "stale": 19}).detail.endswith("It takes 20 that wait to judge.")
 
 
+@pytest.mark.slow
 async def test_the_store_is_looked_at_a_tenant_at_a_time_and_written_for_prometheus(tmp_path) -> None:  # type: ignore[no-untyped-def]
     proxy = Proxy(tmp_path, Clock(NOW_US))
     for owner in ("acme", "other"):

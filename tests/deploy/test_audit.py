@@ -52,6 +52,7 @@ def headrace(tmp_path: Path) -> Iterator[Running]:
     proxy.services.database.close()
 
 
+@pytest.mark.slow
 def test_verify_says_that_nothing_was_changed_and_then_what_was(headrace: Running) -> None:
     assert "Verified: 3 logs" in headrace("audit", "verify").stdout
     assert headrace.json("audit", "verify")["ok"] is True
@@ -102,6 +103,7 @@ def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Pat
     assert done.returncode == 0 and "verified" in done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_erasure_is_shown_first_asked_for_and_done(headrace: Running) -> None:
     what = ("audit", "erase", "--tenant", "acme", "--subject", "ann", "--reason", "request of 3 May")
     assert "Would be erased" in headrace(*what, "--dry-run").stdout
@@ -116,6 +118,7 @@ def test_erasure_is_shown_first_asked_for_and_done(headrace: Running) -> None:
     assert "(4 erased)" in headrace("audit", "verify").stdout  # two events, two rewards with free text
 
 
+@pytest.mark.slow
 def test_retention_and_consent_refuse_whom_nobody_knows(headrace: Running) -> None:
     headrace("audit", "retention", "set", "short", "--tenant", "acme", "--days", "30", "--reason", "contract")
     assert "short" in headrace("audit", "retention", "list").stdout

@@ -35,6 +35,7 @@ def test_a_status_is_said_in_words(status: int, before: int | None, now: int | N
     assert describe_status(status, before, now) == said
 
 
+@pytest.mark.slow
 async def test_the_count_of_each_life_is_its_own(tmp_path: Path) -> None:
     """Two lives end by SIGKILL; the count rises by two in the first, and not at all in the second."""
 

@@ -65,12 +65,14 @@ def test_each_command_has_help(command: str) -> None:
     assert all(name in done.output for name in SUBCOMMANDS.get(command, ()))
 
 
+@pytest.mark.slow
 def test_an_unknown_option_is_named() -> None:
     done = headrace("up", "--prot", "9000")
     assert done.returncode == 2
     assert "--prot" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_command_that_needs_a_running_headrace_says_so_in_one_sentence(tmp_path: Path) -> None:
     done = headrace("status", "--data-dir", str(tmp_path), "--config-dir", str(tmp_path))
     assert done.returncode == 1
@@ -79,6 +81,7 @@ def test_a_command_that_needs_a_running_headrace_says_so_in_one_sentence(tmp_pat
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_model_that_is_none_is_refused_before_anything_starts(tmp_path: Path) -> None:
     done = headrace(
         "up", "--port", "0", "--model", str(tmp_path), "--data-dir", str(tmp_path / "d"), "--config-dir", str(tmp_path / "c")
@@ -88,6 +91,7 @@ def test_a_model_that_is_none_is_refused_before_anything_starts(tmp_path: Path) 
     assert not (tmp_path / "d" / "run" / "stack.json").exists()
 
 
+@pytest.mark.slow
 def test_the_command_line_starts_without_what_is_heavy() -> None:
     heavy = ("torch", "transformers", "sglang", "sqlalchemy", "presidio_analyzer", "matplotlib", "fastapi")
     code = f"import sys, deploy.cli; print([m for m in {heavy!r} if m in sys.modules])"

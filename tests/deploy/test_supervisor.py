@@ -50,6 +50,7 @@ def pid_in(path: Path) -> int:
     return int(path.read_text())
 
 
+@pytest.mark.slow
 def test_children_start_one_after_another_and_all_end_on_sigterm(start: Start, tmp_path: Path) -> None:
     process = start("steady", "parent")
     lines = read_until(process, "all are up")
@@ -72,6 +73,7 @@ def test_sigkill_of_the_supervisor_leaves_nothing_not_even_a_grandchild_in_its_o
         wait_gone(pid)
 
 
+@pytest.mark.slow
 def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(start: Start, tmp_path: Path) -> None:
     process = start("stubborn")
     read_until(process, "all are up")

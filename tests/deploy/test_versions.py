@@ -33,6 +33,7 @@ def test_a_version_is_pinned_let_go_and_exported(tmp_path: Path) -> None:
     assert missing.returncode == 1 and "v000007 is not on this disk; there are v000000" in missing.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("versions", "gc"), ("train", "--dry-run"), ("workers",), ("versions", "canary", "v000001")])
 def test_what_needs_a_running_headrace_says_so(tmp_path: Path, command: tuple[str, ...]) -> None:
     done = headrace(tmp_path, *command)

@@ -6,6 +6,7 @@ dialects, but orders no record: what is recorded must not show.
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,12 +19,15 @@ from gateway.dialects import BY_PATH
 from tests.cases.edge import Edge, running_edge
 from tests.cases.wire import Wire
 from tests.e2e.comparable import comparable
-from tests.e2e.drawn_requests import DrawnRequest, draw
+from tests.e2e.drawn_requests import Body, draw
 from tests.engine_fixture import RunningEngine
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="module")]
 
 NUM_REQUESTS = 300
+NUM_CHAINS = 40
+_RESPONSE_ID = re.compile(rb'"id": ?"(resp_[^"]+)"')
+RESPONSES = "/v1/responses"
 _HEADERS = ("content-type", "cache-control")
 _SHOWN = 3
 _GENERATING = [path for path, dialect in BY_PATH.items() if dialect.generates]
@@ -38,14 +42,19 @@ async def edge(sglang_engine: RunningEngine) -> AsyncIterator[Edge]:
         yield running
 
 
-async def ask(port: int, drawn: DrawnRequest, **headers: str) -> Any:
-    """What an agent sees of the answer: status, headers, content."""
+async def ask(port: int, path: str, body: Body | None = None, known: str = "", **headers: str) -> tuple[Any, str]:
+    """What an agent sees of the answer (status, headers, content), and the id of the response in it, if any.
+
+    Without a ``body`` it is a GET. ``known``, the id of an earlier response, is taken out of what is seen.
+    """
     wire = await Wire.open(port)
     try:
-        wire.ask(drawn.path, drawn.body, **headers)
-        head, body = await wire.answer()
+        wire.ask(path, body or b"", method="GET" if body is None else "POST", **headers)
+        head, answer = await wire.answer()
         kept = {name: head.headers.get(name) for name in _HEADERS}
-        return head.status, kept, comparable(head.headers.get("content-type", ""), body)
+        named = _RESPONSE_ID.search(answer)
+        shown = answer.replace(known.encode(), b"known") if known else answer
+        return (head.status, kept, comparable(head.headers.get("content-type", ""), shown)), named[1].decode() if named else ""
     finally:
         wire.leave()
 
@@ -56,6 +65,11 @@ def outcome(answer: Any) -> str:
     if status != 200:
         return "refused"
     return "streamed" if headers["content-type"].startswith("text/event-stream") else "whole"
+
+
+def direct_headers(number: int) -> dict[str, str]:
+    """What the gateway would set, apart from the order to record."""
+    return {"x_headrace_rid": f"direct-{number}", "x_headrace_cache_salt": "direct"}
 
 
 async def forget(engine: httpx.AsyncClient) -> None:
@@ -69,11 +83,39 @@ async def test_the_gateway_answers_as_the_engine_does(edge: Edge, sglang_engine:
     async with httpx.AsyncClient(base_url=sglang_engine.url, timeout=300) as engine:
         for number, drawn in enumerate(draw(NUM_REQUESTS)):
             await forget(engine)
-            direct = await ask(port, drawn, x_headrace_rid=f"direct-{number}", x_headrace_cache_salt="direct")
+            direct, _ = await ask(port, drawn.path, drawn.body, **direct_headers(number))
             await forget(engine)
-            through = await ask(edge.port, drawn)
+            through, _ = await ask(edge.port, drawn.path, drawn.body)
             seen[drawn.path, outcome(direct)] += 1
             if through != direct:
                 differing.append(f"{drawn.path} {json.dumps(drawn.body)}\n  directly: {direct}\n  through:  {through}")
     assert not differing, f"{len(differing)} of {NUM_REQUESTS} differ:\n" + "\n".join(differing[:_SHOWN])
     assert all(seen[which] >= least for which, least in _LEAST.items()), seen
+
+
+async def test_a_response_is_read_back_and_answered_on_as_with_the_engine(edge: Edge, sglang_engine: RunningEngine) -> None:
+    port, seen = int(sglang_engine.url.rpartition(":")[2]), Counter[Any]()
+    drawn = [one.body for one in draw(NUM_REQUESTS) if one.path == RESPONSES][:NUM_CHAINS]
+    async with httpx.AsyncClient(base_url=sglang_engine.url, timeout=300) as engine:
+
+        async def chain(port: int, number: int, first: Body, **headers: str) -> list[Any]:
+            """The answers to ``first``, to a look at what was kept of it, and to what is said on it."""
+            await forget(engine)
+            answer, name = await ask(port, RESPONSES, first, **headers)
+            if not name:
+                return [answer]
+            await forget(engine)
+            on = {key: value for key, value in first.items() if key != "input"} | {"input": "And?", "previous_response_id": name}
+            if headers:
+                headers["x_headrace_rid"] = f"direct-on-{number}"
+            said, _ = await ask(port, RESPONSES, on, known=name, **headers)
+            kept, _ = await ask(port, f"{RESPONSES}/{name}", known=name)
+            return [answer, said, kept]
+
+        for number, first in enumerate(drawn):
+            direct = await chain(port, number, first, **direct_headers(number))
+            through = await chain(edge.port, number, first)
+            assert through == direct, f"{json.dumps(first)}\n  directly: {direct}\n  through:  {through}"
+            seen[tuple(status for status, *_ in direct)] += 1
+    assert seen[200, 200, 200] >= NUM_CHAINS // 4, seen
+    assert sum(count for statuses, count in seen.items() if statuses[1:] == (404, 404)) >= 2, f"what was not kept: {seen}"

@@ -11,6 +11,7 @@ import pytest
 
 from deploy.launcher.running import RunningStack
 from tests.chaos.rows import points_of
+from tests.durability.results import keep
 from tests.e2e import oracle
 from tests.stack import running_stack
 
@@ -20,6 +21,7 @@ KILLS = {
     "trainer": [points_of("trainer")[5 * at % 12] for at in range(12)],  # so that a short run has some of each stage
 }
 """Each round kills all three processes, at the next of their points: 12 rounds reach every one of them."""
+SHORT = 3
 TRAINER = {
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "8",
     "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',  # the load here never ends
@@ -57,7 +59,7 @@ def kill_at(points: list[str], faults: Path, stack: RunningStack) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("rounds", [pytest.param(3, id="3"), pytest.param(24, id="24", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [pytest.param(SHORT, id="3"), pytest.param(24, id="24", marks=pytest.mark.soak)])
 def test_no_answer_that_a_client_has_is_lost_or_stored_twice_by_kills_at_fault_points(tmp_path: Path, rounds: int) -> None:
     faults, received = tmp_path / "faults", tmp_path / "received.jsonl"
     faults.mkdir()
@@ -75,11 +77,15 @@ def test_no_answer_that_a_client_has_is_lost_or_stored_twice_by_kills_at_fault_p
             oracle.until(lambda: versions(stack) > trained, "a new version after the last kill", stack)
         settle(stack)
         answers, rewards = oracle.lines(received, "answer"), oracle.lines(received, "reward")
-        print(f"{len(answers)} answers, {len(rewards)} rewards, {3 * rounds} kills, {versions(stack)} versions")
+        num_versions = versions(stack)
+        print(f"{len(answers)} answers, {len(rewards)} rewards, {3 * rounds} kills, {num_versions} versions")
         oracle.check_answers(stack, answers)
         oracle.check_rewards(stack, rewards)
         oracle.check_training(stack)
         check_engine(stack)
+    if rounds > SHORT:
+        found = {"answers": len(answers), "rewards": len(rewards), "versions": num_versions, "lost": 0, "twice": 0}
+        keep("kill_9_real_engine", kills={name: rounds for name in KILLS}, **found)
 
 
 def versions(stack: RunningStack) -> int:

@@ -99,6 +99,7 @@ async def small(run_dir):
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1001, 20_000, 3_000_000])
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_an_oversized_body_is_413_with_or_without_a_length(small, size, chunked):

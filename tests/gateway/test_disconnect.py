@@ -64,6 +64,7 @@ async def test_a_client_that_leaves_while_its_end_is_held_has_still_a_complete_e
     assert served.engine.model.aborted == []
 
 
+@pytest.mark.slow
 async def test_a_client_that_stops_reading_pauses_the_engine(served):
     num_pieces, piece = 1000, b"data: " + b"x" * 65536 + b"\n\n"
     sent = 0

@@ -78,6 +78,7 @@ async def garbage(client):
         writer.close()
 
 
+@pytest.mark.slow
 async def test_nothing_that_agents_send_or_get_is_in_the_log(run_dir):
     engine = FakeEngine()
     key = next(row for row in KEYS if row["key_id"] == "id-hr_acme")

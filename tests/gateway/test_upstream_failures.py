@@ -66,6 +66,7 @@ async def test_an_engine_lost_in_a_json_answer_is_502_and_nothing_is_tried_twice
         assert len([one for one in connections if CHAT.encode() in one]) == 1
 
 
+@pytest.mark.slow
 async def test_openai_sdk_raises_when_the_engine_is_lost_mid_stream(served):
     import openai
 

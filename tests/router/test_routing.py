@@ -35,6 +35,7 @@ def now(monkeypatch):
     return moment
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.integers(2, 9), st.integers(0, 8))
 def test_a_worker_more_or_less_moves_only_its_own_share(count, which):
@@ -45,6 +46,7 @@ def test_a_worker_more_or_less_moves_only_its_own_share(count, which):
     assert abs(moved.total() / len(KEYS) - 1 / count) < 0.05
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.integers(1, 200), st.randoms())
 def test_no_worker_gets_more_than_the_bound_however_the_keys_fall(count, num_calls, random):
     able = fleet(count)

@@ -49,6 +49,7 @@ def event_of(client: SyncDataProxyClient, event_id: str) -> str:
     return msgspec.json.encode(client.get_event(event_id)).decode()
 
 
+@pytest.mark.slow
 async def test_a_policy_holds_for_what_is_drained_after_it_and_events_name_it(real: RealProxy, admin: SyncDataProxyClient) -> None:
     real.consent()
     before, after = (exchange([user("I am EMP-12345, help@example.com")], prompt=None) for _ in range(2))

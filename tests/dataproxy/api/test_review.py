@@ -92,6 +92,7 @@ def test_a_tenants_admin_reaches_no_other_tenant(proxy: Proxy, socket_path: Path
         assert client.list_holds() == [] and client.list_retention() == []
 
 
+@pytest.mark.slow
 def test_what_is_missing_is_said(proxy: Proxy, socket_path: Path) -> None:
     with ReviewClient(socket_path, proxy.files.api_key("admin")) as operator:
         with pytest.raises(BadRequest, match="needs a `reason`"):

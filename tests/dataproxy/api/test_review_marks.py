@@ -96,6 +96,7 @@ async def test_a_missed_value_becomes_a_rule_of_its_shape_and_is_found_elsewhere
         assert report.ok, report.problems
 
 
+@pytest.mark.slow
 async def test_what_fits_a_missed_pattern_is_found_elsewhere_in_what_was_said(proxy: Proxy) -> None:
     one, two, _, four = await calls(proxy, "badge EMP-12345", "mail\nEMP-67890 too", "EMP-none", "EMP-11111")
     done = mark_event(proxy.services, REVIEWER, one, ReviewMark("missed", kind="EMPLOYEE_ID", pattern="EMP-[0-9]{5}"))

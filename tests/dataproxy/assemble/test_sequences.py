@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +91,7 @@ def trained(rows: list[TokenSequence]) -> list[tuple[str, tuple[int, ...], tuple
     return sorted(found)
 
 
+@pytest.mark.slow
 @given(forests())
 @settings(max_examples=200)
 def test_digests_find_the_parents_that_comparing_ids_finds(calls: list[Call]) -> None:
@@ -97,6 +99,7 @@ def test_digests_find_the_parents_that_comparing_ids_finds(calls: list[Call]) ->
         assert parent_by_digest(calls, i) == parent_by_brute_force(calls, i)
 
 
+@pytest.mark.slow
 @given(forests())
 @settings(max_examples=200)
 def test_every_trainable_call_is_trained_once_in_the_context_it_was_sampled_in(calls: list[Call]) -> None:

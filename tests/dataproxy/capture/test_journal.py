@@ -205,6 +205,7 @@ async def test_a_closed_journal_refuses(tmp_path: Path) -> None:
         journal.begin(request_half("e2"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_kill_9_loses_nothing_acknowledged_and_repeats_nothing(tmp_path: Path, seed: int) -> None:
     acknowledged = tmp_path / "acknowledged"
@@ -243,6 +244,7 @@ def test_a_tail_torn_anywhere_keeps_every_whole_record(tmp_path_factory: pytest.
     assert found == [end for end in ends if end <= cut]
 
 
+@pytest.mark.slow
 @given(position=st.integers(0, 10_000), flip=st.integers(1, 255))
 @settings(max_examples=60, deadline=None)
 def test_a_changed_byte_is_never_read_as_a_record(tmp_path_factory: pytest.TempPathFactory, position: int, flip: int) -> None:

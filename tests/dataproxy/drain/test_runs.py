@@ -56,6 +56,7 @@ def answer_of(dialect: str, events: list[dict[str, Any]]) -> dict[str, Any]:
     return DIALECTS[dialect].answer(DIALECTS[dialect].joined(events))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dialect", "events"), [("chat", CHAT), ("completions", COMPLETIONS), ("messages", MESSAGES)])
 def test_the_answer_is_the_one_that_single_events_make(dialect: str, events: st.SearchStrategy[dict[str, Any]]) -> None:
     @given(st.lists(events, max_size=12))

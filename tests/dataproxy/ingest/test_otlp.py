@@ -87,6 +87,7 @@ NO_OTLP = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_no_otlp_is_400(proxy: Proxy, socket_path: Path) -> None:
     key = proxy.key("agent")
     for body, content_type in NO_OTLP:

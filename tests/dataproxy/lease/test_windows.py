@@ -42,6 +42,7 @@ async def test_an_agent_may_settle_later_than_others(proxy: Proxy) -> None:
     assert len(lease(proxy).samples) == 1 and places(proxy) == {"leased": 1, "no_reward": 1}
 
 
+@pytest.mark.slow
 async def test_a_trajectory_waits_for_its_terminal_reward_whatever_else_comes(proxy: Proxy) -> None:
     (event_id,) = await stored(proxy, call(proxy, "q"))
     rule(proxy, terminal="resolved")

@@ -23,6 +23,7 @@ def audit(proxy: Proxy) -> AuditReport:
     return report
 
 
+@pytest.mark.slow
 async def test_a_lived_in_store_verifies_and_a_changed_text_is_named(proxy: Proxy, clock: Clock) -> None:
     await live(proxy, clock)
     report = audit(proxy)

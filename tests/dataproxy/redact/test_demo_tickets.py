@@ -1,10 +1,13 @@
 """The demo's tickets: every personal value in them goes, from text and from tokens, and nothing else does."""
 
+import pytest
+
 from dataproxy.redact import Exchange, Redactor
 from examples.triage.tickets import Ticket, tickets
 from tests.dataproxy.redact.encoder import Encoder
 
 
+@pytest.mark.slow
 def test_every_ticket_loses_its_personal_values_and_nothing_else(redactor: Redactor, encoder: Encoder) -> None:
     every: list[Ticket] = [*tickets("train"), *tickets("held_out")]
     assert sum(len(ticket.personal) for ticket in every) > 100

@@ -1,6 +1,7 @@
 """Token ids: what is overwritten, and that nothing else is."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ def texts(draw: st.DrawFn) -> tuple[str, list[str]]:
     return "".join(pieces), values
 
 
+@pytest.mark.slow
 @given(prompt=texts(), answer=texts())
 def test_exactly_the_tokens_of_values_are_overwritten(
     prompt: tuple[str, list[str]], answer: tuple[str, list[str]], redactor: Redactor, tokens: TokenBytes, encoder: Encoder

@@ -33,20 +33,24 @@ def test_a_tenants_rule_takes_the_longest_match_of_one_line() -> None:
     assert found("EMP-123456 EMP-1234\nEMP-\n1234", STAFF) == [("STAFF", "EMP-123456"), ("STAFF", "EMP-1234")]
 
 
+@pytest.mark.slow
 def test_a_rule_in_another_script_runs_over_the_text_as_it_stands() -> None:
     rule = TenantRule("staff", "工号[0-9]{3,}", "STAFF")
     assert found("é 我的工号12345，单号12345", rule) == [("STAFF", "工号12345")]
 
 
+@pytest.mark.slow
 def test_a_validator_judges_by_the_check_digit() -> None:
     rule = TenantRule("loyalty", "L[0-9]{11}", "LOYALTY", "luhn")
     assert found("L79927398713 L79927398710", rule) == [("LOYALTY", "L79927398713")]
 
 
+@pytest.mark.slow
 def test_a_pattern_that_would_take_a_backtracking_engine_for_ever_is_linear_here() -> None:
     assert found("a" * 20_000 + "!", TenantRule("bad", "(a+)+b", "BAD")) == []
 
 
+@pytest.mark.slow
 def test_a_short_value_of_a_tenants_rule_is_found() -> None:
     assert found("P-1", TenantRule("short", "P-[0-9]", "SHORT")) == [("SHORT", "P-1")]
 

@@ -100,6 +100,7 @@ def test_a_list_of_people_is_masked_in_the_tokens_as_well(redactor: Redactor, en
     assert redacted.prompt_ids is not None and "@" not in f"{redacted.request}{encoder.text(redacted.prompt_ids)}"
 
 
+@pytest.mark.slow
 def test_importing_redaction_loads_no_model_framework_and_opens_no_connection() -> None:
     code = """
 import socket, sys

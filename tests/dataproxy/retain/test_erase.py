@@ -47,6 +47,7 @@ _SCOPES = [("subject", "ann@example.org")]
 _MORE = [pytest.param("session", "ann-1", marks=pytest.mark.slow), pytest.param("trajectory", None, marks=pytest.mark.slow)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scope", "name"), [*_SCOPES, *_MORE])
 async def test_nothing_of_it_is_left_in_any_byte_and_the_log_verifies(
     proxy: Proxy, tmp_path: Path, store_kind: str, scope: str, name: str | None

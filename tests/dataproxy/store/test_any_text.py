@@ -55,6 +55,7 @@ async def test_an_exchange_is_stored_found_and_proven(proxy: Proxy, odd: str) ->
     assert verified(proxy).ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 async def test_rewards_words_of_people_and_reads_are_stored_found_and_proven(proxy: Proxy, clock: Clock, odd: str) -> None:
     pair = exchange([user("q")], session="plain", prompt=[1, 2])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,7 @@ def test_the_dictionary_makes_a_short_message_much_shorter() -> None:
     assert len(compress(MESSAGE)) < 0.7 * len(zstandard.ZstdCompressor(level=3).compress(MESSAGE))
 
 
+@pytest.mark.slow
 def test_the_dictionary_is_the_one_that_the_seed_gives(tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """So nothing but the synthetic words of ``train`` can be in it."""
     shipped = Path(dictionaries.__file__).parent / "1795.zdict"

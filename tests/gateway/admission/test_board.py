@@ -84,6 +84,7 @@ def test_a_dead_processs_counts_vanish_from_between_those_that_live(tmp_path):
     mine.close()
 
 
+@pytest.mark.slow
 async def test_limits_hold_across_processes_that_contend(tmp_path):
     mine = Board(tmp_path)
     processes = [start(CONTEND, tmp_path) for _ in range(3)]

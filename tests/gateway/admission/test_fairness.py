@@ -4,6 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ KEYS = [caller("a", "x", max_concurrency=2), caller("b", "x"), caller("c", "y", 
 Steps = st.lists(st.tuples(st.sampled_from(["enter", "leave", "give up"]), st.integers(0, 50)), max_size=60)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(Steps, st.integers(1, 5))
 def test_places_are_neither_lost_nor_given_twice(steps, capacity):

@@ -10,6 +10,7 @@ import pytest
 from workers.trainer.niceness import OWN_SESSION
 
 ENABLED = Path("/proc/sys/kernel/sched_autogroup_enabled")
+_LEAST = 19  # the kernel's lowest priority: whoever runs the tests may have lowered theirs already
 SCRIPT = """
 import os
 from pathlib import Path
@@ -27,4 +28,4 @@ def test_a_session_that_is_its_own_gives_way_as_a_whole(own: dict[str, str], gro
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], env=environment, capture_output=True, text=True, check=True, start_new_session=True
     )
-    assert done.stdout.split() == [str(before + 7), group]
+    assert done.stdout.split() == [str(min(before + 7, _LEAST)), group]

@@ -104,6 +104,7 @@ def test_without_values_there_is_nothing_to_prove(data_dir: Path, tokens: TokenB
         search_at_rest(data_dir, None, [], tokens)
 
 
+@pytest.mark.slow
 def test_the_command_reports_places_without_values(
     data_dir: Path, tokenizer_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
