@@ -6,21 +6,30 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, func, select, tuple_
 
+from atdp.events import Event
 from atdp.exports.types import ExportedEvent, ExportedTrajectory
+from atdp.reward_events import reward_event
 from atdp.rewards import effective_reward
 from dataproxy.store.database import Database
 from dataproxy.store.reading import events_of, read_events
 from dataproxy.store.rewards import rewards_of
-from dataproxy.store.schema import eligibility, event, trajectory
+from dataproxy.store.schema import eligibility, event, reward, trajectory
 from dataproxy.store.scope import Scope
 from dataproxy.store.segments import token_records
 
 _PAGE = 200
+_REWARDED = reward.outerjoin(
+    trajectory, (trajectory.c.tenant == reward.c.tenant) & (trajectory.c.trajectory_id == reward.c.trajectory_id)
+)
+_SAID = ("reward_id", "target_kind", "name", "value", "label", "correction", "source", "explanation", "supersedes")
 
 
 @dataclass(slots=True, frozen=True)
 class ExportFilter:
-    """What to export: of ``tenant`` (None: of all), and each of the others where it is not None. Times are UTC µs, of the start."""
+    """What to export: of ``tenant`` (None: of all), and each of the others where it is not None.
+
+    Times are UTC µs: of the start, and of a reward's coming.
+    """
 
     tenant: str | None
     agent: str | None = None
@@ -34,6 +43,17 @@ class ExportFilter:
         """``query`` over events, narrowed."""
         columns = {"tenant": self.tenant, "agent": self.agent, "session_id": self.session, "kind": self.kind}
         return self._timed(_narrowed(query, event.c, columns), event.c.started_us)
+
+    def of_rewards(self, query: Select[Any]) -> Select[Any]:
+        """``query`` over rewards and their trajectories, narrowed."""
+        query = query if self.tenant is None else query.where(reward.c.tenant == self.tenant)
+        columns = {"agent": self.agent, "session_id": self.session}
+        return self._timed(_narrowed(query, trajectory.c, columns), reward.c.received_us)
+
+    @property
+    def with_rewards(self) -> bool:
+        """Whether rewards are among the wanted events."""
+        return self.kind in (None, "reward")
 
     def of_trajectories(self, query: Select[Any]) -> Select[Any]:
         """``query`` over trajectories, narrowed; ``kind`` says nothing there."""
@@ -50,12 +70,15 @@ def count(connection: Connection, wanted: ExportFilter, trajectories: bool) -> t
     table = trajectory if trajectories else event
     query = select(table.c.tenant, func.count()).group_by(table.c.tenant)
     narrowed = wanted.of_trajectories(query) if trajectories else wanted.of_events(query)
-    rows = connection.execute(narrowed).all()
-    return sum(row[1] for row in rows), sorted(row[0] for row in rows)
+    rows = list(connection.execute(narrowed))
+    if not trajectories and wanted.with_rewards:
+        of_rewards = select(reward.c.tenant, func.count()).select_from(_REWARDED).group_by(reward.c.tenant)
+        rows += connection.execute(wanted.of_rewards(of_rewards))
+    return sum(row[1] for row in rows), sorted({row[0] for row in rows})
 
 
 def exported_events(database: Database, scope: Scope, wanted: ExportFilter) -> Iterator[ExportedEvent]:
-    """The events that are there when it begins, in the order of storing."""
+    """The events that are there when it begins, in the order of storing; then the rewards that came for them, as events."""
     with database.read(scope) as connection:
         last = connection.execute(wanted.of_events(select(func.max(event.c.position)))).scalar() or 0
     after = 0
@@ -70,9 +93,28 @@ def exported_events(database: Database, scope: Scope, wanted: ExportFilter) -> I
                 for key in [(item.tenant, item.event_id)]
             ]
         if not page:
-            return
+            break
         yield from found
         after = page[-1][0]
+    if wanted.with_rewards:
+        yield from map(ExportedEvent, _reward_events(database, scope, wanted))
+
+
+def _reward_events(database: Database, scope: Scope, wanted: ExportFilter) -> Iterator[Event]:
+    """By tenant and id, which rises with time."""
+    place = (reward.c.tenant, reward.c.reward_id)
+    columns = (reward, trajectory.c.agent, trajectory.c.session_id)
+    after: tuple[str, str] | None = None
+    while True:
+        query = wanted.of_rewards(select(*columns).select_from(_REWARDED)).order_by(*place).limit(_PAGE)
+        with database.read(scope) as connection:
+            rows = connection.execute(query if after is None else query.where(tuple_(*place) > after)).all()
+        for row in rows:
+            said = {"target": row.target_id} | {name: getattr(row, name) for name in _SAID}
+            yield reward_event(said, row.received_us, row.tenant, row.agent or "", row.session_id or "", row.trajectory_id)
+        if len(rows) < _PAGE:
+            return
+        after = (rows[-1].tenant, rows[-1].reward_id)
 
 
 def exported_trajectories(database: Database, scope: Scope, wanted: ExportFilter) -> Iterator[ExportedTrajectory]:

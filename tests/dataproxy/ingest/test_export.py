@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sqlalchemy import select
 
 from atdp.codec import decode_event
+from atdp.reward_events import late_rewards
+from atdp.rewards import effective_reward
 from atdp.schema import event_schema
 from dataproxy.client import Denied, ExportQuery, SyncDataProxyClient
 from dataproxy.client.types import Feedback
@@ -67,7 +69,7 @@ def lines(path: Path) -> list[Any]:
 
 def test_jsonl_holds_events_of_the_protocol_with_their_exact_tokens(client: SyncDataProxyClient, tmp_path: Path) -> None:
     out = tmp_path / "events.jsonl"
-    assert exported(client, "jsonl", out, session="s1") == len(lines(out)) == 3
+    assert exported(client, "jsonl", out, session="s1") == len(lines(out)) == 4
     validator = jsonschema.Draft202012Validator(event_schema())
     for body in lines(out):
         validator.validate(body)
@@ -75,6 +77,22 @@ def test_jsonl_holds_events_of_the_protocol_with_their_exact_tokens(client: Sync
     calls = [body for body in lines(out) if body["kind"] == "model_call"]
     assert calls[0]["a"]["tokens"][0]["output_ids"] == "BwAAAAgAAAA=" and calls[0]["m"]["training"] == {"0": "altered"}
     assert SECRET_WORD not in out.read_text()
+
+
+def test_the_effect_of_rewards_that_came_late_is_found_in_the_events_alone(client: SyncDataProxyClient, tmp_path: Path) -> None:
+    out = tmp_path / "events.jsonl"
+    exported(client, "jsonl", out)
+    events = [decode_event(line) for line in out.read_bytes().splitlines()]
+    rewards = [reward for one in events for reward in late_rewards(one)]
+    (rewarded,) = {one.trajectory_id for one in events if one.kind == "reward"}
+    with client.export_trajectories(ExportQuery()) as found:
+        by_trajectory = {one.trajectory_id: one for one in found.items}
+    assert effective_reward(rewards) == by_trajectory[rewarded].reward == 1.0
+    assert [(r.reward_id, r.target_id, r.value) for r in rewards] == [
+        (r.reward_id, r.target_id, r.value) for r in by_trajectory[rewarded].rewards
+    ]
+    assert exported(client, "jsonl", tmp_path / "alone.jsonl", kind="reward", session="s1") == 1
+    assert exported(client, "jsonl", tmp_path / "none.jsonl", kind="reward", session="s2") == 0
 
 
 def test_parquet_is_read_by_pyarrow_with_arrays_of_their_types(client: SyncDataProxyClient, tmp_path: Path) -> None:
@@ -172,7 +190,7 @@ def test_an_export_is_on_record_before_it_begins_and_stays_in_its_tenant(
     with client.export_events(ExportQuery(session="s1")) as events:
         (row,) = proxy.rows(select(access_log))
         assert (row.tenant, row.role, row.what, row.target) == ("acme", "reviewer", "export of events", "session=s1")
-        assert len(list(events.items)) == events.num == 3
+        assert len(list(events.items)) == events.num == 4
     with serve(proxy.services, tmp_path / "second.sock") as path:
         for key in (proxy.key("reviewer", "other"), proxy.key("agent", agent="another")):
             with SyncDataProxyClient(path, key) as stranger, stranger.export_trajectories(ExportQuery()) as found:
