@@ -2,7 +2,7 @@
 
 The engine of ``headrace up --model tiny`` is started by the launcher's own child, guard and environment, again and again; each time
 the seconds until it is ready, and by then the CPU seconds and the memory of all its processes (proportional set size: pages that
-they share count once). Medians, and every start beside them; the last line printed is one JSON line, which ``--keep`` writes to
+they share count once). Medians, and every start beside them; the last line printed is one JSON line, kept in
 ``bench/results/engine_start.json``. The first start may read SGLang from the disk. The load average says how quiet the machine was.
 """
 
@@ -43,14 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.engine_start", description="What a start of the engine costs.")
     parser.add_argument("--starts", type=int, default=5, help="how often")
     parser.add_argument("--model", default=TINY, help="as of headrace up: tiny, smollm2, or a model's directory")
-    parser.add_argument("--keep", action="store_true", help="write the result to bench/results/engine_start.json")
     asked = parser.parse_args()
     before = os.getloadavg()[0]
     starts = asyncio.run(measure(asked.model, asked.starts))
     load = [round(before, 1), round(os.getloadavg()[0], 1)]
     found = {"bench": "engine_start", "model": asked.model, "cores": os.cpu_count(), "load": load, **summary(starts)}
-    if asked.keep:
-        RESULT.write_text(json.dumps(found) + "\n")
+    RESULT.write_text(json.dumps(found) + "\n")
     print(json.dumps(found))
 
 

@@ -1,11 +1,13 @@
 """What the ledger adds to storing an event: ``python -m bench.ledger``. CPU time of the writing thread, on SQLite with full sync.
 
 Events are turns of conversations: a history that is resent, two new messages of 1 KB, 600 prompt and 120 output ids. Ends with
-one JSON line: quartiles of µs an event, of the ledger alone and of all of ``insert_events``, and µs a leaf to audit.
+one JSON line, kept in ``bench/results/ledger.json``: quartiles of µs an event, of the ledger alone and of all of ``insert_events``,
+and µs a leaf to audit.
 """
 
 import argparse
 import json
+import os
 import statistics
 import tempfile
 import time
@@ -26,6 +28,7 @@ from dataproxy.store import events
 from dataproxy.store.database import Database
 from dataproxy.store.events import Content, StoredEvent, Tokens, insert_events, next_position
 
+RESULT = Path(__file__).parent / "results" / "ledger.json"
 _BATCH = 128
 _TURNS = 8
 _PROMPT, _OUTPUT = 600, 120
@@ -73,7 +76,9 @@ def main() -> None:
         audit_us = _audit(database)
         database.close()
     result = {"ledger_us": _quartiles(ledger), "insert_us": _quartiles(whole), "audit_us_leaf": round(audit_us, 1)}
-    print(json.dumps({"events": batches * _BATCH, **result}))
+    found = {"bench": "ledger", "events": batches * _BATCH, "load": round(os.getloadavg()[0], 1), **result}
+    RESULT.write_text(json.dumps(found) + "\n")
+    print(json.dumps(found))
 
 
 def _audit(database: Database) -> float:

@@ -1,12 +1,15 @@
 """What pseudonyms cost a call: substitution in the data proxy, fresh and as a conversation goes on, and putting back in a stream.
 
-``python -m bench.pseudonyms`` prints one JSON line. Times are of one thread, without the socket between the two processes.
+``python -m bench.pseudonyms`` prints one JSON line and keeps it in ``bench/results/pseudonyms.json``. Times are of one
+thread, without the socket between the two processes.
 """
 
 import json
+import os
 import random
 import statistics
 import time
+from pathlib import Path
 
 from dataproxy.digests import KeyedDigests
 from dataproxy.pseudonym_types import Form
@@ -16,6 +19,7 @@ from gateway.pseudonyms.restore import Restorer
 from gateway.pseudonyms.slots import CHAT
 from gateway.pseudonyms.streams import StreamRestorer
 
+RESULT = Path(__file__).parent / "results" / "pseudonyms.json"
 _WORDS = ("please", "check", "the", "order", "and", "tell", "whether", "it", "was", "shipped", "because", "somebody", "waits")
 _TURNS, _CONVERSATIONS = 12, 20
 
@@ -85,8 +89,10 @@ def measured() -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print."""
-    print(json.dumps(measured()))
+    """Measure, keep, print."""
+    found = {"bench": "pseudonyms", "load": round(os.getloadavg()[0], 1), **measured()}
+    RESULT.write_text(json.dumps(found) + "\n")
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -67,18 +67,14 @@ def test_a_summary_has_medians_and_every_start() -> None:
     assert found["starts"][1] == {"ready_s": 28.0, "cpu_s": 33.0, "pss_mb": 1100.0}
 
 
-def test_a_result_is_kept_only_where_it_is_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_last_line_is_what_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     async def measured(model: str, times: int) -> list[Start]:
         return STARTS[:times]
 
     result = tmp_path / "engine_start.json"
     monkeypatch.setattr(engine_start, "RESULT", result)
     monkeypatch.setattr(engine_start, "measure", measured)
-    for arguments, kept in (([], False), (["--keep"], True)):
-        monkeypatch.setattr(sys, "argv", ["engine_start", "--starts", "3", *arguments])
-        engine_start.main()
-        last = json.loads(capsys.readouterr().out.splitlines()[-1])
-        assert last["ready_s"] == 30.0 and result.exists() is kept
-    assert json.loads(result.read_text()).keys() == last.keys()
+    monkeypatch.setattr(sys, "argv", ["engine_start", "--starts", "3"])
+    engine_start.main()
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert last["ready_s"] == 30.0 and json.loads(result.read_text()) == last
