@@ -24,6 +24,7 @@ from dataproxy.console import (
     view_pages,
 )
 from dataproxy.console.audits import Audits
+from dataproxy.console.choices import NotAChoice
 from dataproxy.console.rendering import ASSETS, read_templates, render
 from dataproxy.console.seat import ForeignForm, Guarded, NotSeated, Seat, StaleForm, cookie_name, sittings_of
 from dataproxy.console.sittings import Sittings, Throttle
@@ -50,7 +51,11 @@ PAGES = (
     live_pages,
 )
 _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 400, AtdpError: 400, RedactionFailed: 400}
-_HEADINGS: dict[type[Exception], str] = {StaleForm: "This form is out of date", ForeignForm: "This form came from another site"}
+_HEADINGS: dict[type[Exception], str] = {
+    StaleForm: "This form is out of date",
+    ForeignForm: "This form came from another site",
+    NotAChoice: "There is no such choice",
+}
 _OTHERS = {403: "Not with this key", 404: "Not found"}
 
 
@@ -101,5 +106,7 @@ async def _fault(request: Request, error: Exception) -> Response:
     else:
         why = "There is no such page." if status == 404 and isinstance(error, HTTPException) else str(error)
     if isinstance(error, RequestValidationError):
-        why = "A value in the address is not of the form that this page takes."
-    return render(request, "fault.html", seat, status, what=what, why=why)
+        names = ", ".join(sorted({f"`{one['loc'][-1]}`" for one in error.errors()}))
+        why = f"{names} in the address is not of the form that this page takes."
+    choices = error.choices if isinstance(error, NotAChoice) else []
+    return render(request, "fault.html", seat, status, what=what, why=why, choices=choices)

@@ -9,6 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dataproxy.api.identity import services_of
+from dataproxy.console.choices import only_known
 from dataproxy.console.sittings import Sitting, Sittings
 from dataproxy.errors import NotAllowed, Refused
 from dataproxy.services import Services
@@ -69,11 +70,14 @@ async def seat_of(request: Request) -> Sitting:
 
     Raises:
         NotSeated: nobody does.
+        NotAChoice: the page's address has a field that the page does not know.
     """
     sitting = sittings_of(request).find(request.cookies.get(cookie_name(request), ""))
     if sitting is None:
         raise NotSeated
     bind(EVERYBODY if sitting.caller.tenant == OPERATOR else Rows(sitting.caller.tenant))
+    if request.method == "GET":
+        only_known(request)
     return sitting
 
 

@@ -1,10 +1,11 @@
 """Trajectories: the list with its filters, one as the conversation that it was, its tokens, and its proof."""
 
 import re
+from dataclasses import asdict
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
@@ -14,7 +15,7 @@ from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
 from dataproxy.console.decisions import against, because
-from dataproxy.console.filters import NAMES, asked, fields_of, query_of
+from dataproxy.console.filters import NAMES, Filters, asked, fields_of, query_of
 from dataproxy.console.given_rewards import at_turns, given_rewards
 from dataproxy.console.plain import Budget
 from dataproxy.console.proof import owner_of, proof_of
@@ -29,8 +30,9 @@ from dataproxy.lease.windows import Now
 from dataproxy.services import Services
 from dataproxy.store.review import review_of
 from dataproxy.store.rewards import as_reward
-from dataproxy.store.schema import eligibility, event, redaction_count, trajectory
+from dataproxy.store.schema import eligibility, event, trajectory
 from dataproxy.store.segments import token_records
+from dataproxy.store.statistics import redacted_kinds
 from dataproxy.store.views import list_views
 
 router = APIRouter()
@@ -57,21 +59,22 @@ Start = Annotated[int, Query(ge=0, le=1 << 31)]
 
 
 @router.get("/trajectories")
-def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "") -> Response:
+def get_list(
+    request: Request, services: ServicesDep, seat: Seat, given: Annotated[Filters, Depends()], after: str = ""
+) -> Response:
     """A page of the list."""
     require(seat.caller, "reviewer")
-    fields = asked(request.query_params)
+    fields, tenant = asked(asdict(given)), scope(seat.caller)
     if found := _named(services, seat, fields.get("text", "")):
         return RedirectResponse(found, 303)
-    page = page_of_trajectories(services, seat.caller, query_of(fields), after, _ROWS, seat.purpose)
     with services.database.read() as connection:
-        counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
-        if (tenant := scope(seat.caller)) is not None:
-            counted = counted.where(redaction_count.c.tenant == tenant)
-        kinds = [("", "any"), *((kind, kind) for kind in connection.execute(counted).scalars())]
+        kinds = redacted_kinds(connection, tenant)
+    page = page_of_trajectories(services, seat.caller, query_of(fields, kinds), after, _ROWS, seat.purpose)
+    with services.database.read() as connection:
         views = [(view, fields_of(view.query)) for view in list_views(connection, seat.caller.tenant)]
     form = {name: fields.get(name, "") for name in NAMES}
-    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _DECISIONS, "operator": tenant is None}
+    shown: dict[str, Any] = {"page": page, "after": after, "reasons": _DECISIONS, "operator": tenant is None}
+    shown |= {"kinds": [("", "any"), *((kind, kind) for kind in kinds)]}
     shown |= {"views": views, "more": any(form[name] for name in _MORE)}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
