@@ -58,12 +58,21 @@ def _reward_drop(facts: Facts) -> Alarm:
     drop = before.mean - now.mean
     value = drop / spread if spread else (0.0 if drop <= 0 else DROP_ERRORS + 1)
     detail = (
-        f"{before.version}: {before.mean:.3g} of {before.looked_at}; {now.version}, {facts.made(now.version)}: {now.mean:.3g} of "
-        f"{now.looked_at}."
+        f"Under {now.version}, {facts.made(now.version)}, the mean reward is {now.mean:.3g} over {now.looked_at} rewarded "
+        f"trajectories; under {before.version}, with which it is compared, it is {before.mean:.3g} over {before.looked_at}. "
+        f"{_apart(drop, spread)}"
     )
     todo = f"Compare the two; `headrace rollback {before.version}` puts the one before back into service."
     fires = value > DROP_ERRORS
     return Alarm("reward_drop", fires, value, DROP_ERRORS, rule, detail, todo if fires else "")
+
+
+def _apart(drop: float, spread: float) -> str:
+    """By how much the newer mean is lower, ``drop``, in words; ``spread`` is its standard error."""
+    if not drop:
+        return "The two are equal."
+    errors = f", {abs(drop) / spread:.3g} standard errors" if spread else ""
+    return f"The newer is {'lower' if drop > 0 else 'higher'} by {abs(drop):.3g}{errors}."
 
 
 def _mismatch(versions: Sequence[PolicyVersion]) -> Alarm:
@@ -92,7 +101,10 @@ def _stale(facts: Facts) -> Alarm:
         f"{STALE_VERSIONS} versions ago; at least {LEAST_WAITING} wait."
     )
     waiting, stale = facts.recent.get("waiting", 0), facts.recent.get("stale", 0)
-    detail = f"{stale} of {waiting} that wait, of those that began since {_moment(facts.since_us)}."
+    detail = (
+        f"{stale} of {waiting} rewarded trajectories that wait, of those that began since {_moment(facts.since_us)}, were sampled "
+        f"more than {STALE_VERSIONS} versions ago."
+    )
     if waiting < LEAST_WAITING:
         return Alarm("stale", False, None, STALE_SHARE, rule, f"{detail} It takes {LEAST_WAITING} that wait to judge.")
     fires = stale / waiting > STALE_SHARE

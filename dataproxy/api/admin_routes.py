@@ -123,7 +123,7 @@ def post_consent(services: ServicesDep, caller: Caller, body: Body, must_exist: 
         raise Refused("a consent needs a `tenant` and a `reason`")
     if scope(caller) not in (None, given.tenant):
         raise Refused("a tenant's admin consents for that tenant only")
-    item = msgspec.structs.replace(given, created_us=services.now_us())
+    item = msgspec.structs.replace(given, created_us=services.now_us(), key_id=caller.key_id)
     with services.database.write() as connection:
         if must_exist or given.session_id:
             require_known(connection, given.tenant, given.agent)

@@ -89,7 +89,8 @@ def post_retention(services: ServicesDep, caller: Caller, body: Body) -> Respons
     require(caller)
     given = parse(body, Retention)
     tenant = _own(caller, given.tenant)
-    item = Retention(tenant, given.name, given.days, _redacted(services, tenant, given.reason), given.agent, services.now_us())
+    said = (given.name, given.days, _redacted(services, tenant, given.reason), given.agent)
+    item = Retention(tenant, *said, services.now_us(), caller.key_id)
     with services.database.write() as connection:
         require_known(connection, tenant, item.agent)
         set_retention(connection, item, caller.key_id, item.created_us)

@@ -109,7 +109,7 @@ class Erasure(msgspec.Struct, frozen=True, omit_defaults=True):
 class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     """How long what an agent's traffic left is kept ("": of all agents): ``days`` after a trajectory's last event.
 
-    None: until it is erased. The latest word of the narrowest scope holds.
+    None: until it is erased. The latest word of the narrowest scope holds. ``key_id`` is whose word it is.
     """
 
     tenant: str
@@ -118,6 +118,7 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str
     agent: str = ""
     created_us: int = 0
+    key_id: str = ""
 
 
 class AccessRow(msgspec.Struct, frozen=True):

@@ -84,7 +84,7 @@ class KeyInfo(msgspec.Struct, frozen=True):
 class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
     """Consent to record and to train, for a tenant, one agent of it ("": all agents), or one session of that agent ("": all).
 
-    The latest row of the narrowest scope holds.
+    The latest row of the narrowest scope holds. ``key_id`` is whose word it is, whatever the sender says.
     """
 
     tenant: str
@@ -94,6 +94,7 @@ class Consent(msgspec.Struct, frozen=True, omit_defaults=True):
     agent: str = ""
     created_us: int = 0
     session_id: str = ""
+    key_id: str = ""
 
 
 class RecordingPolicy(msgspec.Struct, frozen=True, omit_defaults=True):

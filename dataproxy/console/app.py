@@ -24,8 +24,9 @@ from dataproxy.console import (
     view_pages,
 )
 from dataproxy.console.audits import Audits
+from dataproxy.console.choices import NotAChoice
 from dataproxy.console.rendering import ASSETS, read_templates, render
-from dataproxy.console.seat import Guarded, NotSeated, Seat, cookie_name, sittings_of
+from dataproxy.console.seat import ForeignForm, Guarded, NotSeated, Seat, StaleForm, cookie_name, sittings_of
 from dataproxy.console.sittings import Sittings, Throttle
 from dataproxy.console.totals import Totals
 from dataproxy.console.words import REASONS, TERMS
@@ -50,6 +51,12 @@ PAGES = (
     live_pages,
 )
 _STATUS: dict[type[Exception], int] = {NotAllowed: 403, NotFound: 404, Refused: 400, AtdpError: 400, RedactionFailed: 400}
+_HEADINGS: dict[type[Exception], str] = {
+    StaleForm: "This form is out of date",
+    ForeignForm: "This form came from another site",
+    NotAChoice: "There is no such choice",
+}
+_OTHERS = {403: "Not with this key", 404: "Not found"}
 
 
 def create_console(services: Services) -> FastAPI:
@@ -93,11 +100,13 @@ async def _fault(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 0
     status = status or next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
     seat = sittings_of(request).find(request.cookies.get(cookie_name(request), ""))
-    what = {400: "That did not work", 403: "Not with this key", 404: "Not found"}.get(status, "That did not work")
+    what = next((said for kind, said in _HEADINGS.items() if isinstance(error, kind)), _OTHERS.get(status, "That did not work"))
     if isinstance(error, RedactionFailed):
         why = f"A text could not be redacted for certain ({error.reason}); shorten it or leave it out."
     else:
         why = "There is no such page." if status == 404 and isinstance(error, HTTPException) else str(error)
     if isinstance(error, RequestValidationError):
-        why = "A value in the address is not of the form that this page takes."
-    return render(request, "fault.html", seat, status, what=what, why=why)
+        names = ", ".join(sorted({f"`{one['loc'][-1]}`" for one in error.errors()}))
+        why = f"{names} in the address is not of the form that this page takes."
+    choices = error.choices if isinstance(error, NotAChoice) else []
+    return render(request, "fault.html", seat, status, what=what, why=why, choices=choices)

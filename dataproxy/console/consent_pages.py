@@ -1,7 +1,7 @@
 """Consent and retention: what is on record, and an admin's new words. Every action is the API's own."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from dataproxy.api.identity import scope
 from dataproxy.client.review_types import Retention
 from dataproxy.client.types import Consent
 from dataproxy.console.api_calls import answered, redacted, tenant_of
+from dataproxy.console.choices import chosen
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
 from dataproxy.errors import Refused
@@ -38,8 +39,8 @@ def post_consent(services: ServicesDep, seat: Seat, form: Form) -> Response:
     """Put one on record."""
     given = Consent(
         tenant=tenant_of(seat.caller, form),
-        recording=form.get("recording") == "yes",
-        training=form.get("training") == "yes",
+        recording=_yes(form, "recording"),
+        training=_yes(form, "training"),
         reason=redacted(services, seat.caller, form, "reason"),
         agent=form.get("agent", "").strip(),
         session_id=form.get("session", "").strip(),
@@ -73,3 +74,7 @@ def with_end(consents: Sequence[Consent]) -> list[tuple[Consent, int | None]]:
         found.append((word, later.get(scope_of_it)))
         later[scope_of_it] = word.created_us
     return found
+
+
+def _yes(form: Mapping[str, str], name: str) -> bool:
+    return chosen(name, form.get(name, ""), ("yes", "no")) == "yes"

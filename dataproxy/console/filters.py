@@ -1,18 +1,50 @@
 """The filters of the list of trajectories: from the address of a page to a query, and back for links."""
 
+import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import get_args
 
+from dataproxy.admit import REASONS
+from dataproxy.capture import Delivery
 from dataproxy.client.trajectory_types import TrajectoryQuery
+from dataproxy.console.choices import NotAChoice, chosen
+from dataproxy.console.plain import one_line
 from dataproxy.errors import Refused
 
-NAMES = (
-    "text", "agent", "session", "since", "until", "model", "version", "release", "lane", "kind", "eligible", "reason", "tool",
-    "outcome", "error", "rewarded", "min_reward", "max_reward",
-)  # fmt: skip
 _MOST = 200
+_LANES = ("stable", "canary", "mixed")
+_ERRORS = ("tool", "incomplete", *get_args(Delivery))
 _YES_NO = {"yes": True, "no": False}
+
+
+@dataclass(slots=True, frozen=True)
+class Filters:
+    """The filters as an address gives them; "" where it does not. Which of them are closed lists: see ``query_of``."""
+
+    text: str = ""
+    agent: str = ""
+    session: str = ""
+    since: str = ""
+    until: str = ""
+    model: str = ""
+    version: str = ""
+    release: str = ""
+    lane: str = ""
+    kind: str = ""
+    eligible: str = ""
+    reason: str = ""
+    tool: str = ""
+    outcome: str = ""
+    error: str = ""
+    rewarded: str = ""
+    min_reward: str = ""
+    max_reward: str = ""
+
+
+NAMES = tuple(field.name for field in dataclasses.fields(Filters))
 
 
 def asked(params: Mapping[str, str]) -> dict[str, str]:
@@ -20,15 +52,17 @@ def asked(params: Mapping[str, str]) -> dict[str, str]:
     return {name: params[name].strip()[:_MOST] for name in NAMES if params.get(name, "").strip()}
 
 
-def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
-    """The query that ``fields`` (see ``asked``) mean.
+def query_of(fields: Mapping[str, str], kinds: Collection[str]) -> TrajectoryQuery:
+    """The query that ``fields`` (see ``asked``) mean; ``kinds`` of redacted values are those that there are.
 
     Raises:
         Refused: a time or a number cannot be read.
+        NotAChoice: a closed list has no such value.
     """
-    outcome = fields.get("outcome")
-    if outcome not in (None, "error", "ok"):
-        raise Refused("`outcome` is error or ok")
+
+    def choice(name: str, choices: Collection[str]) -> str | None:
+        return chosen(name, fields.get(name, ""), choices)
+
     return TrajectoryQuery(
         text=fields.get("text", ""),
         agent=fields.get("agent"),
@@ -37,16 +71,16 @@ def query_of(fields: Mapping[str, str]) -> TrajectoryQuery:
         until_us=_moment(fields, "until"),
         model=fields.get("model"),
         version=fields.get("version"),
-        kind=fields.get("kind"),
-        reason=fields.get("reason"),
-        outcome=outcome,
-        rewarded=_YES_NO.get(fields.get("rewarded", "")),
+        kind=choice("kind", kinds),
+        reason=choice("reason", REASONS),
+        outcome=choice("outcome", ("error", "ok")),
+        rewarded=_YES_NO.get(choice("rewarded", _YES_NO) or ""),
         min_reward=_number(fields, "min_reward"),
         max_reward=_number(fields, "max_reward"),
-        eligible=_YES_NO.get(fields.get("eligible", "")),
+        eligible=_YES_NO.get(choice("eligible", _YES_NO) or ""),
         tool=fields.get("tool"),
         release=fields.get("release"),
-        lane=fields.get("lane"),
+        lane=choice("lane", _LANES),
         error=_error(fields.get("error")),
     )
 
@@ -60,9 +94,10 @@ def fields_of(query: TrajectoryQuery) -> dict[str, str]:
 
 
 def _error(given: str | None) -> str | None:
-    if given is not None and given.isdigit() and not 100 <= int(given[:9]) <= 599:
-        raise Refused("`error` is an HTTP status such as 429, a delivery such as disconnected, or tool")
-    return given
+    if given is None or given in _ERRORS or (given.isdecimal() and 100 <= int(given) <= 599):
+        return given
+    why = f"`error` takes an HTTP status, 100 to 599, or one of the values below; “{one_line(given, 60)}” is neither."
+    raise NotAChoice(why, _ERRORS)
 
 
 def _word(value: bool | None) -> str:

@@ -16,8 +16,11 @@ from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.review_types import AccessRow, Erasure, ErasureRequest, HoldRelease, LegalHold
 from dataproxy.console.api_calls import answered, tenant_of
+from dataproxy.console.choices import chosen
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
+from dataproxy.retain.holds import SCOPES
+from dataproxy.retain.targets import Scope as Erasable
 from dataproxy.store.access import What
 from dataproxy.store.access_pages import Lending, lendings, named, page_of_reads, reads_of_many
 
@@ -26,6 +29,7 @@ _ROWS = 50
 _SHOWN = 200
 _WHATS = [("", "anything"), *((what, what.replace("_", " ")) for what in sorted(get_args(What)))]
 Text = Annotated[str, Query(max_length=200)]
+ScopeText = Annotated[str, Query(alias="scope", max_length=200)]
 
 
 @router.get("/access")
@@ -34,8 +38,9 @@ def get_access(
 ) -> Response:
     """Who read what, newest first. Of one thing alone: also what may have held it, and to whom it was lent."""
     require(seat.caller, "reviewer")
+    kind = chosen("what", what, get_args(What)) or ""
     put_on_record(services, seat.caller, [seat.caller.tenant], "access_log", target or reader, seat.purpose)
-    fields = {"reader": reader.strip(), "target": target.strip(), "what": what.strip()}
+    fields = {"reader": reader.strip(), "target": target.strip(), "what": kind}
     whose, found = scope(seat.caller), None
     many: Sequence[AccessRow] = []
     lent: Sequence[Lending] = []
@@ -60,11 +65,11 @@ def get_access(
 
 @router.get("/holds")
 def get_holds(
-    request: Request, services: ServicesDep, seat: Seat, scope_: Annotated[str, Query(alias="scope")] = "", target: Text = ""
+    request: Request, services: ServicesDep, seat: Seat, scope_: ScopeText = "", target: Text = "", tenant: Text = ""
 ) -> Response:
     """Holds in force and those that ended; the form for a new one, filled in where the address says for what."""
     holds = answered(retain_routes.get_holds(services, seat.caller, released=True), list[LegalHold])[::-1]
-    given = {"scope": scope_, "target": target, "tenant": request.query_params.get("tenant", "")[:128]}
+    given = {"scope": chosen("scope", scope_, SCOPES) or "", "target": target, "tenant": tenant}
     return render(request, "holds.html", seat, holds=holds[:_SHOWN], num=len(holds), given=given, own=scope(seat.caller) or "")
 
 
@@ -86,12 +91,11 @@ def post_release(services: ServicesDep, seat: Seat, form: Form, hold_id: str) ->
 
 
 @router.get("/erasure")
-def get_erasure(
-    request: Request, seat: Seat, scope_: Annotated[str, Query(alias="scope")] = "trajectory", target: Text = ""
-) -> Response:
+def get_erasure(request: Request, seat: Seat, scope_: ScopeText = "", target: Text = "", tenant: Text = "") -> Response:
     """The form; nothing is erased by it, only foreseen."""
     require(seat.caller)
-    given = {"scope": scope_, "target": target, "tenant": request.query_params.get("tenant", "")[:128], "reason": ""}
+    named = chosen("scope", scope_, get_args(Erasable)) or "trajectory"
+    given = {"scope": named, "target": target, "tenant": tenant, "reason": ""}
     return render(request, "erasure.html", seat, given=given, outcome=None, own=scope(seat.caller) or "", fault="")
 
 

@@ -2,10 +2,11 @@
 
 import tempfile
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 from sqlalchemy import select
 
@@ -16,13 +17,14 @@ from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.trajectory_types import TrajectoryQuery
-from dataproxy.console.filters import asked, query_of
+from dataproxy.console.filters import Filters, asked, query_of
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.errors import Refused
 from dataproxy.services import Services
 from dataproxy.store.exporting import exported_named
 from dataproxy.store.schema import trajectory
 from dataproxy.store.scope import Scope, current_scope
+from dataproxy.store.statistics import redacted_kinds
 from dataproxy.store.trajectories import list_trajectories
 
 router = APIRouter()
@@ -30,16 +32,16 @@ _PAGE, _PIECE = 50, 1 << 20
 
 
 @router.get("/exports/{form}")
-def get_export(request: Request, services: ServicesDep, seat: Seat, form: str) -> StreamingResponse:
+def get_export(services: ServicesDep, seat: Seat, form: str, given: Annotated[Filters, Depends()]) -> StreamingResponse:
     """The filtered trajectories with their events, tokens and rewards, newest first; on record before the first byte."""
     require(seat.caller, "reviewer")
     if form not in ("jsonl", "parquet"):
         raise Refused("an export is `jsonl` or `parquet`")
     if form == "parquet":
         pyarrow()  # before anything is put on record
-    query = query_of(asked(request.query_params))
     tenant = scope(seat.caller)
     with services.database.read() as connection:
+        query = query_of(asked(asdict(given)), redacted_kinds(connection, tenant))
         owners = list(connection.execute(select(trajectory.c.tenant).distinct()).scalars()) if tenant is None else [tenant]
     asked_for = msgspec.json.encode(query).decode()
     put_on_record(services, seat.caller, owners or [seat.caller.tenant], "export of trajectories", asked_for, seat.purpose)

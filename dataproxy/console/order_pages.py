@@ -5,7 +5,7 @@ The order is the API's own; the trainer's keeper carries it out.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, get_args
 from urllib.parse import quote
 
 import msgspec
@@ -19,6 +19,7 @@ from dataproxy.api.identity import require, require_operator, scope
 from dataproxy.client.order_types import OrderAction, OrderAsk, OrderStep, VersionOrder
 from dataproxy.client.types import KeyInfo
 from dataproxy.console.api_calls import answered
+from dataproxy.console.choices import chosen
 from dataproxy.console.gateway_glance import glance
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
@@ -116,11 +117,12 @@ def num_workers(services: Services, caller: KeyInfo) -> int | None:
 
 @router.get("/versions/{name}/order")
 def get_order(
-    request: Request, services: ServicesDep, seat: Seat, name: str, action: Annotated[OrderAction, Query()] = "serve"
+    request: Request, services: ServicesDep, seat: Seat, name: str, given: Annotated[str, Query(alias="action", max_length=80)] = ""
 ) -> Response:
     """What would follow. Nothing happens by opening it."""
     require(seat.caller, "trainer")
     require_operator(seat.caller)
+    action: OrderAction = chosen("action", given, get_args(OrderAction)) or "serve"
     with services.database.read() as connection:
         versions = stored.list_versions(connection)
         version = stored.get_version(connection, name)

@@ -1,6 +1,7 @@
 """Pages from templates: everything is escaped, every text from agents goes through ``dataproxy.console.plain`` first."""
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,6 +14,8 @@ from dataproxy.console.charts import short
 from dataproxy.console.plain import one_line
 from dataproxy.console.sittings import Sitting
 from dataproxy.console.words import place, reason
+from dataproxy.services import Services
+from dataproxy.store.keys import OPERATOR
 from dataproxy.store.version_history import same_reward
 
 _HERE = Path(__file__).parent
@@ -43,6 +46,19 @@ def size(num_bytes: int) -> str:
             return f"{amount:.3g} {unit}"
         amount /= 1000
     return f"{amount:.3g} GB"
+
+
+def _who(request: Request, seat: Sitting | None) -> Callable[[str], str]:
+    """Gives the role and agent of a key by its id; "" where the key is not one that whoever sits there may know of."""
+    services: Services = request.app.state.services
+
+    def who(key_id: str) -> str:
+        found = services.keys.holder(key_id)
+        if found is None or seat is None or seat.caller.tenant not in (OPERATOR, found.tenant):
+            return ""
+        return f"{found.role} {found.agent}".strip()
+
+    return who
 
 
 def _query(values: dict[str, object]) -> str:
@@ -94,6 +110,7 @@ def render(request: Request, template: str, seat: Sitting | None = None, status:
         "seat": seat,
         "here": request.url.path,
         "theme": theme if theme in _THEMES else "",
+        "who": _who(request, seat),
         "done": request.query_params.get("done", ""),
     }
     text = rendered(template, **known, **context)

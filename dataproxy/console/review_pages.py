@@ -13,6 +13,7 @@ from dataproxy.api import review_routes
 from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.client.vault_types import ReviewMark
+from dataproxy.console.choices import chosen
 from dataproxy.console.conversation import Reader
 from dataproxy.console.plain import Budget
 from dataproxy.console.rendering import render
@@ -29,11 +30,10 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 @router.get("/review")
-def get_queue(request: Request, services: ServicesDep, seat: Seat, why: Text = "low_confidence", after: Text = "") -> Response:
+def get_queue(request: Request, services: ServicesDep, seat: Seat, why: Text = "", after: Text = "") -> Response:
     """Events to look at: those with an uncertain redaction, or samples drawn for audit."""
     require(seat.caller, "reviewer")
-    if why not in _QUEUES:
-        raise Refused(f"`why` is {' or '.join(_QUEUES)}")
+    why = chosen("why", why, _QUEUES) or _QUEUES[0]
     page = review_routes.page_of_review(services, seat.caller, why, after, _ROWS, seat.purpose)
     return render(request, "review.html", seat, page=page, why=why, after=after)
 

@@ -9,6 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dataproxy.api.identity import services_of
+from dataproxy.console.choices import only_known
 from dataproxy.console.sittings import Sitting, Sittings
 from dataproxy.errors import NotAllowed, Refused
 from dataproxy.services import Services
@@ -20,6 +21,10 @@ _MOST_FORM_BYTES = 64 << 10
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
+)
+_STALE = (
+    "Nothing was done: the page with this form belongs to another sitting, such as one before you signed in anew. "
+    "Go back, load that page again, and send the form from there."
 )
 _HEADERS = {
     "content-security-policy": _POLICY,
@@ -34,6 +39,14 @@ _HEADERS = {
 
 class NotSeated(Exception):
     """Nobody signed in, or the sitting is over."""
+
+
+class StaleForm(NotAllowed):
+    """A form of a page that belongs to another sitting, or to none: nothing was done."""
+
+
+class ForeignForm(NotAllowed):
+    """A form that the page of another site sent: nothing was done."""
 
 
 def is_secure(request: Request) -> bool:
@@ -57,11 +70,14 @@ async def seat_of(request: Request) -> Sitting:
 
     Raises:
         NotSeated: nobody does.
+        NotAChoice: the page's address has a field that the page does not know.
     """
     sitting = sittings_of(request).find(request.cookies.get(cookie_name(request), ""))
     if sitting is None:
         raise NotSeated
     bind(EVERYBODY if sitting.caller.tenant == OPERATOR else Rows(sitting.caller.tenant))
+    if request.method == "GET":
+        only_known(request)
     return sitting
 
 
@@ -73,12 +89,12 @@ async def fields_of(request: Request) -> dict[str, str]:
     """The fields of a posted form.
 
     Raises:
-        NotAllowed: another site's page sent it.
+        ForeignForm: another site's page sent it.
         Refused: it is larger than any form of ours.
     """
     origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site", "same-origin")
     if site not in ("same-origin", "none") or (origin is not None and urlsplit(origin).netloc != request.headers.get("host")):
-        raise NotAllowed("this form was sent from another site")
+        raise ForeignForm("Nothing was done. Open the page of this console that has the form, and send it from there.")
     size = request.headers.get("content-length", "")
     if not size.isdigit() or int(size) > _MOST_FORM_BYTES:
         raise Refused("the form is too large")
@@ -90,11 +106,11 @@ async def form_of(request: Request, seat: Seat) -> Mapping[str, str]:
     """The fields of a form that one of this sitting's pages sent.
 
     Raises:
-        NotAllowed: it did not.
+        StaleForm: it did not.
     """
     fields = await fields_of(request)
     if not seat.accepts(fields.get("csrf", "")):
-        raise NotAllowed("this form is from another sitting; open the page anew and try again")
+        raise StaleForm(_STALE)
     return fields
 
 

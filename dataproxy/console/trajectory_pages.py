@@ -1,10 +1,11 @@
 """Trajectories: the list with its filters, one as the conversation that it was, its tokens, and its proof."""
 
 import re
+from dataclasses import asdict
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import RedirectResponse
 from sqlalchemy import select
 
@@ -13,7 +14,8 @@ from dataproxy.api.identity import require, scope
 from dataproxy.api.on_record import put_on_record
 from dataproxy.api.trajectory_routes import page_of_trajectories, session_names
 from dataproxy.console.conversation import Reader
-from dataproxy.console.filters import NAMES, asked, fields_of, query_of
+from dataproxy.console.decisions import against, because
+from dataproxy.console.filters import NAMES, Filters, asked, fields_of, query_of
 from dataproxy.console.given_rewards import at_turns, given_rewards
 from dataproxy.console.plain import Budget
 from dataproxy.console.proof import owner_of, proof_of
@@ -28,8 +30,9 @@ from dataproxy.lease.windows import Now
 from dataproxy.services import Services
 from dataproxy.store.review import review_of
 from dataproxy.store.rewards import as_reward
-from dataproxy.store.schema import event, redaction_count, trajectory
+from dataproxy.store.schema import eligibility, event, trajectory
 from dataproxy.store.segments import token_records
+from dataproxy.store.statistics import redacted_kinds
 from dataproxy.store.views import list_views
 
 router = APIRouter()
@@ -56,21 +59,22 @@ Start = Annotated[int, Query(ge=0, le=1 << 31)]
 
 
 @router.get("/trajectories")
-def get_list(request: Request, services: ServicesDep, seat: Seat, after: str = "") -> Response:
+def get_list(
+    request: Request, services: ServicesDep, seat: Seat, given: Annotated[Filters, Depends()], after: str = ""
+) -> Response:
     """A page of the list."""
     require(seat.caller, "reviewer")
-    fields = asked(request.query_params)
+    fields, tenant = asked(asdict(given)), scope(seat.caller)
     if found := _named(services, seat, fields.get("text", "")):
         return RedirectResponse(found, 303)
-    page = page_of_trajectories(services, seat.caller, query_of(fields), after, _ROWS, seat.purpose)
     with services.database.read() as connection:
-        counted = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
-        if (tenant := scope(seat.caller)) is not None:
-            counted = counted.where(redaction_count.c.tenant == tenant)
-        kinds = [("", "any"), *((kind, kind) for kind in connection.execute(counted).scalars())]
+        kinds = redacted_kinds(connection, tenant)
+    page = page_of_trajectories(services, seat.caller, query_of(fields, kinds), after, _ROWS, seat.purpose)
+    with services.database.read() as connection:
         views = [(view, fields_of(view.query)) for view in list_views(connection, seat.caller.tenant)]
     form = {name: fields.get(name, "") for name in NAMES}
-    shown: dict[str, Any] = {"page": page, "after": after, "kinds": kinds, "reasons": _DECISIONS, "operator": tenant is None}
+    shown: dict[str, Any] = {"page": page, "after": after, "reasons": _DECISIONS, "operator": tenant is None}
+    shown |= {"kinds": [("", "any"), *((kind, kind) for kind in kinds)]}
     shown |= {"views": views, "more": any(form[name] for name in _MORE)}
     return render(request, "trajectories.html", seat, fields=fields, form=form, **shown)
 
@@ -91,7 +95,12 @@ def get_one(
     reader = Reader(Budget())
     turns = [reader.turn(item) for item in review.events]
     shown: dict[str, Any] = {"review": review, "row": review.trajectory, "turns": turns, "start": start, "place": place}
-    shown |= {"may_train": may_train}
+    said = {
+        (one.event_id, one.choice): because(one, review.tokens.get(one.event_id, {}).get(one.choice), services.drain.policy)
+        for decisions in review.decisions.values()
+        for one in decisions
+    }
+    shown |= {"may_train": may_train, "said": said}
     given = given_rewards(review.rewards)
     shown |= {"rewards": given, "at_turn": at_turns(given), "numbers": {turn.event_id: turn.seq for turn in turns}}
     return render(request, "trajectory.html", seat, **shown)
@@ -103,15 +112,20 @@ def get_tokens(request: Request, services: ServicesDep, seat: Seat, event_id: st
     require(seat.caller, "reviewer")
     owner = _owner(seat, tenant)
     with services.database.read() as connection:
-        query = select(event.c.tenant, event.c.trajectory_id).where(event.c.event_id == event_id).order_by(event.c.tenant)
+        query = select(event.c.tenant, event.c.trajectory_id, event.c.seq).where(event.c.event_id == event_id)
+        query = query.order_by(event.c.tenant)
         row = connection.execute(query if owner is None else query.where(event.c.tenant == owner)).first()
         if row is None:
             raise NotFound(f"no event {event_id}")
         records = token_records(connection, row.tenant, event_id)
+        decided = select(eligibility).where(eligibility.c.tenant == row.tenant, eligibility.c.event_id == event_id)
+        decisions = connection.execute(decided.order_by(eligibility.c.choice)).all()
     put_on_record(services, seat.caller, [row.tenant], "tokens", event_id, seat.purpose)
     strips = [strip(record, start) for record in records]
+    altered = {one.choice: (one.num_prompt_altered + one.num_altered, one.num_prompt + one.num_output) for one in strips}
+    why_not = against(decisions, altered, services.drain.policy)
     template = "tokens_piece.html" if "hx-request" in request.headers else "tokens.html"
-    return render(request, template, seat, strips=strips, event_id=event_id, row=row, start=start)
+    return render(request, template, seat, strips=strips, event_id=event_id, row=row, start=start, why_not=why_not)
 
 
 @router.get("/trajectories/{trajectory_id}/proof")

@@ -6,10 +6,11 @@ from fastapi import APIRouter, Response
 from fastapi.responses import RedirectResponse
 
 from dataproxy.api import view_routes
-from dataproxy.api.identity import require
+from dataproxy.api.identity import require, scope
 from dataproxy.client.trajectory_types import SavedView
 from dataproxy.console.filters import asked, fields_of, query_of
 from dataproxy.console.seat import Form, Seat, ServicesDep
+from dataproxy.store.statistics import redacted_kinds
 
 router = APIRouter()
 
@@ -18,7 +19,9 @@ router = APIRouter()
 def post_view(services: ServicesDep, seat: Seat, form: Form) -> Response:
     """Keep the filters that the list was asked by."""
     require(seat.caller, "reviewer")
-    kept = view_routes.keep_view(services, seat.caller, SavedView(form.get("title", ""), query_of(asked(form))))
+    with services.database.read() as connection:
+        query = query_of(asked(form), redacted_kinds(connection, scope(seat.caller)))
+    kept = view_routes.keep_view(services, seat.caller, SavedView(form.get("title", ""), query))
     return RedirectResponse(f"/console/trajectories?{urlencode({**fields_of(kept.query), 'done': 'kept'})}", 303)
 
 

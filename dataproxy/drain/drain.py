@@ -153,6 +153,11 @@ class Drain:
         """
         return self._keys.files.quarantine_private()
 
+    @property
+    def policy(self) -> AdmissionPolicy:
+        """What it decides by whether something may train."""
+        return self._policy
+
     def backlog_bytes(self) -> int:
         """Bytes of the journal not drained yet; 0 means that every whole exchange in it is stored."""
         return self._source.backlog_bytes()

@@ -23,7 +23,8 @@ def list_retention(connection: Connection, tenant: str | None) -> list[Retention
     """Every word on record for ``tenant`` (None: for all), oldest first."""
     query = select(retention_policy).order_by(retention_policy.c.created_us, retention_policy.c.policy_id)
     rows = connection.execute(query if tenant is None else query.where(retention_policy.c.tenant == tenant)).mappings()
-    return [Retention(r["tenant"], r["class"], r["days"], r["reason"], r["agent"], r["created_us"]) for r in rows]
+    names = ("tenant", "class", "days", "reason", "agent", "created_us", "key_id")
+    return [Retention(*(row[name] for name in names)) for row in rows]
 
 
 def set_retention(connection: Connection, item: Retention, key_id: str, now_us: int) -> None:

@@ -79,7 +79,7 @@ def list_consents(connection: Connection, tenant: str | None) -> list[Consent]:
     if tenant is not None:
         query = query.where(consent.c.tenant == tenant)
     return [
-        Consent(row.tenant, row.recording, row.training, row.reason, row.agent, row.created_us, row.session_id)
+        Consent(row.tenant, row.recording, row.training, row.reason, row.agent, row.created_us, row.session_id, row.key_id)
         for row in connection.execute(query)
     ]
 

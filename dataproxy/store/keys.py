@@ -30,12 +30,14 @@ class KeyBook:
 
     def __init__(self) -> None:
         self._by_hash: Mapping[str, KeyInfo] = {}
+        self._by_id: Mapping[str, KeyInfo] = {}
         self._lock = threading.Lock()
 
     def load(self, connection: Connection) -> None:
         """Read all keys; call it after each change."""
         with self._lock:
             self._by_hash = {row.key_hash: _info(row) for row in connection.execute(_with_usage())}
+            self._by_id = {one.key_id: one for one in self._by_hash.values()}
 
     def find(self, key: str, now_us: int) -> KeyInfo | None:
         """The key's row, unless it is unknown, revoked or expired."""
@@ -47,6 +49,10 @@ class KeyBook:
         if info is None or info.revoked_us is not None or (info.expires_us is not None and info.expires_us <= now_us):
             return None
         return info
+
+    def holder(self, key_id: str) -> KeyInfo | None:
+        """What is known of the key of that id, also once it is revoked or has expired."""
+        return self._by_id.get(key_id)
 
 
 def issue_key(connection: Connection, new: NewKey, now_us: int) -> IssuedKey:

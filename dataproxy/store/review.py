@@ -19,7 +19,8 @@ _MOST_ROWS = 500
 class Review:
     """``trajectory``, ``rewards``, ``decisions`` and ``uses`` are rows of their tables; ``next_from``: the ``seq`` to go on from.
 
-    ``tokens`` maps an event to its choices that have tokens; ``reward`` is the effective one now, None without any.
+    ``tokens`` maps an event to its choices that have tokens, each to (how many redaction altered, how many there are with the
+    prompt's). ``reward`` is the effective one now, None without any.
     """
 
     trajectory: Row[Any]
@@ -28,7 +29,7 @@ class Review:
     rewards: list[Row[Any]]
     reward: float | None
     decisions: dict[str, list[Row[Any]]]
-    tokens: dict[str, int]
+    tokens: dict[str, dict[int, tuple[int, int]]]
     uses: list[Row[Any]]
 
 
@@ -52,10 +53,11 @@ def review_of(connection: Connection, tenant: str | None, trajectory_id: str, st
     where = (eligibility.c.tenant == row.tenant, eligibility.c.event_id.in_(shown))
     for one in connection.execute(select(eligibility).where(*where).order_by(eligibility.c.choice)):
         decisions.setdefault(one.event_id, []).append(one)
-    tokens = (token_segment.c.tenant == row.tenant, token_segment.c.event_id.in_(shown))
-    counts: dict[str, int] = {}
-    for one in connection.execute(select(token_segment.c.event_id).where(*tokens)):
-        counts[one.event_id] = counts.get(one.event_id, 0) + 1
+    sizes = [token_segment.c[name] for name in ("event_id", "choice", "num_altered", "num_prompt", "num_output")]
+    where = (token_segment.c.tenant == row.tenant, token_segment.c.event_id.in_(shown))
+    tokens: dict[str, dict[int, tuple[int, int]]] = {}
+    for one in connection.execute(select(*sizes).where(*where)):
+        tokens.setdefault(one.event_id, {})[one.choice] = (one.num_altered, one.num_prompt + one.num_output)
     of_it = (reward.c.tenant == row.tenant, reward.c.trajectory_id == trajectory_id)
     given = select(reward).where(*of_it).order_by(reward.c.received_us, reward.c.reward_id).limit(_MOST_ROWS)
     used = (training_use.c.tenant == row.tenant, training_use.c.trajectory_id == trajectory_id)
@@ -66,6 +68,6 @@ def review_of(connection: Connection, tenant: str | None, trajectory_id: str, st
         list(connection.execute(given)),
         effective_reward(rewards_of(connection, row.tenant, [trajectory_id]).get(trajectory_id, [])),
         decisions,
-        counts,
+        tokens,
         list(connection.execute(select(training_use).where(*used).order_by(training_use.c.used_us).limit(_MOST_ROWS))),
     )

@@ -27,6 +27,12 @@ from dataproxy.store.schema import (
 from dataproxy.store.versions import serving_version
 
 
+def redacted_kinds(connection: Connection, tenant: str | None) -> list[str]:
+    """Every kind of value that was taken out of something of ``tenant`` (None: of anybody), by name."""
+    kinds = select(redaction_count.c.kind).distinct().order_by(redaction_count.c.kind)
+    return list(connection.execute(_of(kinds, redaction_count, tenant)).scalars())
+
+
 def read_status(connection: Connection, journal_backlog: int, tenant: str | None = None) -> Status:
     """Counts of ``tenant`` (None: over all); versions are everybody's."""
     decisions = _by(connection, eligibility, "reason", tenant)

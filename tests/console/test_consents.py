@@ -37,7 +37,7 @@ def test_the_page_says_which_word_wins_and_which_row_holds_now(stage: Stage) -> 
     assert [row[3:5] for row in held] == [["yes", "no"], ["yes", "yes"], ["yes", "yes"]]
     assert (whole[1:3], agent[1:3], session[1]) == (["all", "all"], ["crawler", "all"], "crawler")
     assert agent[5].endswith("instead of its tenant's word") and session[5].endswith("instead of its agent's word")
-    said = [(row[6], row[7].split()[0]) for row in rows_of(page, "Consents on record")]
+    said = [(row[6], row[8].split()[0]) for row in rows_of(page, "Consents on record")]
     assert said == [
         ("crawler yes", "in"),
         ("no", "in"),

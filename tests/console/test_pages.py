@@ -9,7 +9,7 @@ from sqlalchemy import select
 from dataproxy.client.types import Feedback
 from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
-from dataproxy.store.schema import access_log, reward
+from dataproxy.store.schema import access_log, event, reward
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
 from tests.console.story import BATCH, HOSTILE, NOW_US
@@ -146,6 +146,26 @@ def test_tokens_show_ids_logprobs_and_what_is_not_learned_from(stage: Stage) -> 
     assert [said == "altered" for _, said in boxes] == [False, False, True, False, False, False]
     piece = browser.get(path, **{"hx-request": "true"}).text
     assert piece.startswith("<section") and "<html" not in piece
+
+
+def test_tokens_say_on_top_why_their_turn_may_not_train_and_lead_to_the_decision(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    why = "redaction overwrote too much of it (2 of 10 tokens, the prompt's included: 20 %; at most 15 % may be"
+    assert browser.text.count(why) == 1
+    first, *others = re.findall(r'href="/console(/events/[^"]+/tokens[^"]*)"', browser.page)
+    for headers in ({}, {"hx-request": "true"}):
+        browser.get(first, **headers)
+        assert f"This turn may not train: {why}" in browser.text.partition("choice 0")[0]
+    event_id = first.split("/")[2]
+    seq = stage.proxy.rows(select(event.c.seq).where(event.c.event_id == event_id))[0][0]
+    (link,) = re.findall(r'id="why-not">[^<]*<a href="/console([^"]+)"', browser.page)
+    assert link.endswith(f"&amp;start={seq}#e-{event_id}")
+    browser.get(html.unescape(link))
+    assert why in browser.page.partition(f'id="e-{event_id}"')[2].partition("</article>")[0].replace("&#39;", "'")
+    assert len(others) == 2
+    for path in others:
+        assert "may not train" not in browser.get(path).text
 
 
 def test_hostile_words_are_text_and_a_megabyte_is_bounded(stage: Stage) -> None:

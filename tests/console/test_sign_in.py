@@ -123,3 +123,16 @@ def test_no_page_has_a_script_or_style_of_its_own_or_loads_from_elsewhere(stage:
         page = browser.get(path).text
         assert "<script>" not in page and " style=" not in page and " onclick=" not in page
         assert 'src="http' not in page and 'href="http' not in page
+
+
+def test_a_form_that_is_not_taken_says_what_happened_and_what_to_do(stage: Stage) -> None:
+    browser = stage.browser("admin")
+    hold = {"tenant": "acme", "scope": "tenant", "target": "", "reason": "r"}
+    browser.get("/holds")
+    assert browser.post("/holds", csrf="of-an-earlier-sitting", **hold).status_code == 403
+    assert "<h1>This form is out of date</h1>" in browser.page and "Not with this key" not in browser.text
+    assert "Nothing was done" in browser.text and "load that page again, and send the form from there" in browser.text
+    browser.get("/holds")
+    assert browser.post("/holds", headers={"origin": "http://evil.test"}, **hold).status_code == 403
+    assert "<h1>This form came from another site</h1>" in browser.page and "Not with this key" not in browser.text
+    assert "Nothing was done" in browser.text and "Open the page of this console" in browser.text

@@ -14,7 +14,7 @@ def record(num: int, altered: set[int]) -> TokenRecord:
 
 
 def test_every_token_that_redaction_altered_says_so_in_text_and_no_other() -> None:
-    page = rendered("tokens_piece.html", strips=[strip(record(40, {3, 4, 39}))], event_id="e", row=None, start=0)
+    page = rendered("tokens_piece.html", strips=[strip(record(40, {3, 4, 39}))], event_id="e", row=None, start=0, why_not="")
     assert page.count("<small>altered</small>") == 3 and page.count("<small>-0.50</small>") == 37
     assert "can be learned from</dt><dd>37</dd>" in page and "altered by redaction</dt><dd>3</dd>" in page
 
@@ -25,4 +25,4 @@ def test_an_answer_of_many_tokens_is_shown_a_page_at_a_time() -> None:
     assert ([token.index for token in long.tokens] == list(range(PAGE, 2 * PAGE))) and long.next_start == 2 * PAGE
     assert long.num_altered == num // 2
     row = type("Row", (), {"tenant": "acme"})
-    assert len(rendered("tokens_piece.html", strips=[long], event_id="e", row=row, start=PAGE)) < PAGE * 200
+    assert len(rendered("tokens_piece.html", strips=[long], event_id="e", row=row, start=PAGE, why_not="")) < PAGE * 200

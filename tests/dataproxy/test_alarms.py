@@ -120,17 +120,27 @@ def test_a_mismatch_that_the_newest_steps_did_not_measure_says_so() -> None:
     assert "since" not in alarm("mismatch", versions=versions[:1]).detail
 
 
-def test_a_drop_says_when_the_version_was_made_and_how_to_return() -> None:
-    outcomes = [outcome("v000001", 0.8), outcome("v000002", 0.1)]
+def test_a_drop_says_what_was_compared_in_whole_words_when_the_version_was_made_and_how_to_return() -> None:
+    outcomes = [outcome("v000001", 0.8), outcome("v000002", 0.0, num=84)]
     found = alarm("reward_drop", outcomes=outcomes, versions=[made(1), made(2)])
-    assert "v000002, made 2026-05-28 20:28 UTC: 0.1 of 100" in found.detail and "headrace rollback v000001" in found.todo
+    assert found.detail == (
+        "Under v000002, made 2026-05-28 20:28 UTC, the mean reward is 0 over 84 rewarded trajectories; under v000001, with which "
+        "it is compared, it is 0.8 over 100. The newer is lower by 0.8, 13.5 standard errors."
+    )
+    assert "headrace rollback v000001" in found.todo
+    better = alarm("reward_drop", outcomes=[outcome("v000001", 0.5, deviation=0.0), outcome("v000002", 0.75, deviation=0.0)])
+    assert better.detail.endswith("it is 0.5 over 100. The newer is higher by 0.25.") and better.todo == ""
+    same = alarm("reward_drop", outcomes=[outcome("v000001", 0.5), outcome("v000002", 0.5)])
+    assert same.detail.endswith("The two are equal.")
     few = alarm("reward_drop", outcomes=outcomes[:1])
     assert few.detail.startswith("Versions with at least 20 rewarded trajectories: 1.") and few.value is None and few.todo
 
 
 def test_what_is_stale_is_said_with_what_to_turn() -> None:
     found = alarm("stale", recent={"waiting": 20, "stale": 11})
-    assert found.detail == "11 of 20 that wait, of those that began since 2026-05-28 20:26 UTC." and "max_staleness" in found.todo
+    began = "of those that began since 2026-05-28 20:26 UTC"
+    assert found.detail == f"11 of 20 rewarded trajectories that wait, {began}, were sampled more than 2 versions ago."
+    assert "max_staleness" in found.todo
     assert alarm("stale", recent={"waiting": 20, "stale": 10}).todo == ""
     assert alarm("stale", recent={"waiting": 19, "stale": 19}).detail.endswith("It takes 20 that wait to judge.")
 

@@ -104,11 +104,12 @@ def test_the_key_table_follows_consent(proxy: Proxy, admin: SyncDataProxyClient,
         assert row() == (False, ["tiny"], False)
         admin.set_consent(Consent("new", recording=True, training=False, reason="signed"))
         assert row() == (True, ["tiny"], False)
-        admin.set_consent(Consent("new", recording=False, training=False, reason="withdrawn", agent="a1"))
+        admin.set_consent(Consent("new", recording=False, training=False, reason="withdrawn", agent="a1", key_id="key-of-another"))
         assert row() == (False, ["tiny"], False)
         admin.revoke_key(issued.key_id)
         assert row() == (False, ["tiny"], True)
     assert [(item.tenant, item.reason) for item in admin.list_consent()][1:] == [("new", "signed"), ("new", "withdrawn")]
+    assert {item.key_id.rpartition("-")[0] for item in admin.list_consent()[1:]} == {"internal-admin"}
 
 
 @pytest.mark.parametrize("role", ["agent", "reviewer", "trainer", "gateway"])
