@@ -65,6 +65,8 @@ def export(
 ) -> None:
     """Write evidence: rows, proofs, signed checkpoints, who read, the public key, and a program that checks it all without us.
 
+    That of a part holds the tenant's whole access log too: lists, searches and exports may have shown it without naming it.
+
     \b
     Examples:
       headrace audit export --tenant acme --session ticket-17 -o evidence.zip --purpose "request of 3 May"

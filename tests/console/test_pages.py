@@ -9,6 +9,7 @@ from sqlalchemy import select
 from dataproxy.client.types import Feedback
 from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
+from dataproxy.ledger.bundle import ALSO_HELD
 from dataproxy.store.schema import access_log, reward
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
@@ -171,6 +172,13 @@ def test_another_tenants_trajectory_is_one_that_was_never_there(stage: Stage) ->
     assert "No read fits" in stranger.get(f"/access?target={name}&what=trajectory").text
     assert stranger.get("/evidence?tenant=acme").status_code == 404
     assert stranger.post("/erasure", tenant="acme", scope="trajectory", target=name, reason="r").status_code in (403, 404)
+
+
+def test_where_evidence_is_asked_for_it_is_said_that_it_holds_the_whole_access_log(stage: Stage) -> None:
+    browser, name = stage.browser(), stage.names["orders"]
+    for path in (f"/trajectories/{name}", f"/trajectories/{name}/proof", "/verify"):
+        browser.get(path)
+        assert "Take evidence with you" in browser.text and ALSO_HELD in browser.text, path
 
 
 def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stage) -> None:
