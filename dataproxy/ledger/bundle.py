@@ -17,6 +17,7 @@ from typing import IO, Any, BinaryIO
 import msgspec
 from sqlalchemy import Connection, Row, select, text
 
+from dataproxy.client.review_types import NO_PURPOSE, OWN_PURPOSE
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.cosignatures import lines_of
 from dataproxy.ledger.erased import erasure_contents, erasures_of
@@ -56,6 +57,9 @@ manifest.txt                               lines and SHA-256 of every other file
 ledger.pub                                 the key that signed them: the same text as ledger.pub where Headrace's keys are
 
 %(also_held)s
+
+An empty `purpose` of a read in access.jsonl means: %(no_purpose)s; by a key that begins with internal-trainer- or
+internal-gateway-: %(own_purpose)s.
 
 Compare the key with the one that you were given by other means. Its two forms:
 
@@ -102,8 +106,8 @@ def write_bundle(
 
 
 def _readme(verifier: NoteVerifier) -> str:
-    told = {"also_held": textwrap.fill(ALSO_HELD, 130), "digits": verifier.public.hex(), "key_line": verifier.key_line()}
-    return _README % told
+    words = {"also_held": textwrap.fill(ALSO_HELD, 130), "no_purpose": NO_PURPOSE, "own_purpose": OWN_PURPOSE}
+    return _README % (words | {"digits": verifier.public.hex(), "key_line": verifier.key_line()})
 
 
 def _pieces(part: IO[bytes]) -> Iterator[bytes]:

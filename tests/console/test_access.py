@@ -5,8 +5,12 @@ import re
 import pytest
 from sqlalchemy import select
 
+from dataproxy.client.review_types import NO_PURPOSE, OWN_PURPOSE
+from dataproxy.client.types import KeyInfo
+from dataproxy.store.access import record_access
 from dataproxy.store.schema import event, trajectory
 from tests.console.conftest import Stage
+from tests.dataproxy.ledger.lived_in import READER
 
 pytestmark = pytest.mark.slow
 
@@ -34,3 +38,13 @@ def test_reads_are_found_by_trajectory_session_and_turn_under_whatever_name(stag
     assert {"trajectory", "tokens"} <= set(whats(of_turn))
     assert "tokens" not in whats(looker.get("/access?target=of-nobody").text)
     assert looker.get(f"/trajectories?text={session_id}").url.params["session"] == session_id
+
+
+def test_a_read_without_a_purpose_says_so_in_the_words_of_the_command_line(stage: Stage) -> None:
+    ours = KeyInfo("internal-gateway-0123456789ab", "", "", "gateway", [], 0, None, None)
+    with stage.proxy.services.database.write() as connection:
+        for reader in (READER, ours):
+            record_access(connection, reader, "acme", "event", "of-nobody-in-particular", stage.proxy.clock())
+    browser = stage.browser()
+    browser.get("/access?target=of-nobody-in-particular&what=event")
+    assert browser.text.count(NO_PURPOSE) == browser.text.count(OWN_PURPOSE) == 1

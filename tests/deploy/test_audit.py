@@ -14,10 +14,13 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from dataproxy.client.review_types import NO_PURPOSE, OWN_PURPOSE
+from dataproxy.client.types import KeyInfo
+from dataproxy.store.access import record_access
 from deploy.cli import app
 from deploy.launcher.lock import InstanceLock
 from tests.dataproxy.api.served import serve
-from tests.dataproxy.ledger.lived_in import live
+from tests.dataproxy.ledger.lived_in import READER, live
 from tests.dataproxy.proxy import Clock, Proxy
 
 
@@ -84,6 +87,17 @@ def test_reads_are_listed_with_their_purpose(headrace: Running) -> None:
     assert {row["purpose"] for row in rows if row["what"] == "events"} == {"quarterly review"}
     assert rows[-1]["what"] == "access_log"
     assert "quarterly review" in headrace("audit", "log").stdout
+
+
+def test_a_read_without_a_purpose_says_so_and_one_of_a_program_of_ours_that_it_is(headrace: Running) -> None:
+    clock, ours = headrace.proxy.clock, KeyInfo("internal-trainer-0123456789ab", "", "", "trainer", [], 0, None, None)
+    with headrace.proxy.services.database.write() as connection:
+        record_access(connection, READER, "acme", "trajectory", "tr-1", clock())
+        record_access(connection, ours, "acme", "trajectory", "tr-1", clock())
+        record_access(connection, ours, "acme", "vault", "tr-1", clock(), "training, lease-1")
+    lines = [line for line in headrace("audit", "log", "--target", "tr-1").stdout.splitlines() if " tr-1 " in line]
+    whys = [next(why for why in (NO_PURPOSE, OWN_PURPOSE, "training, lease-1") if why in line) for line in lines]
+    assert sorted(whys) == sorted([NO_PURPOSE, OWN_PURPOSE, "training, lease-1", NO_PURPOSE])  # one of them: this read itself
 
 
 def test_search_finds_text_and_says_where_to_go_on(headrace: Running) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text
 
-from dataproxy.client.review_types import Retention
+from dataproxy.client.review_types import NO_PURPOSE, Retention
 from dataproxy.ledger.bundle import ALSO_HELD, write_bundle
 from dataproxy.ledger.evidence import verify
 from dataproxy.ledger.notes import NoteSigner
@@ -92,6 +92,7 @@ async def test_a_bundle_of_one_trajectory_holds_every_read_of_the_tenant_and_say
     docs = Path(__file__).parents[3] / "docs" / "audit.md"
     for told in (bundle / "README.txt", docs):
         assert ALSO_HELD in " ".join(told.read_text().split()), told
+    assert f"means: {NO_PURPOSE};" in (bundle / "README.txt").read_text()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])
