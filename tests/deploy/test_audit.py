@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -114,6 +115,14 @@ def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Pat
         bundle.extractall(tmp_path / "e")
     done = subprocess.run([sys.executable, "-I", str(tmp_path / "e" / "verify.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "verified" in done.stdout, done.stderr
+
+
+def test_evidence_is_named_by_what_it_holds(headrace: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for asked in ((), ("--session", "named-acme"), ("--subject", "ann")):
+        headrace("audit", "export", "--tenant", "acme", *asked)
+    kinds = {re.sub(r"-\d{8}-\d{6}\.zip$", "", file.name) for file in tmp_path.glob("*.zip")}
+    assert kinds == {"headrace-evidence-acme", "headrace-evidence-acme-session-named-acme", "headrace-evidence-acme-subject"}
 
 
 def test_erasure_is_shown_first_asked_for_and_done(headrace: Running) -> None:
