@@ -284,7 +284,7 @@ def test_a_version_shows_the_reward_that_was_used_and_todays_where_it_is_another
         assert "1.5now 1" in browser.text and "that time" not in browser.text.split("Reward used")[-1]
     stranger = stage.browser("reviewer", "other")
     stranger.get("/versions/v000004")
-    assert "Nothing that you may see." in stranger.text and "1.5" not in stranger.text
+    assert "None of your trajectories." in stranger.text and "1.5" not in stranger.text
 
 
 def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
@@ -292,4 +292,4 @@ def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
         browser.get("/versions/v000000")
         assert "Nothing: it is the model as it came." in browser.text
     browser.get("/versions/v000002")
-    assert "Nothing is on record." in browser.text and "Nothing that you may see" not in browser.text
+    assert "Nothing is on record." in browser.text and "None of your trajectories" not in browser.text
