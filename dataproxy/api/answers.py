@@ -1,16 +1,14 @@
 """Bytes in and out: msgspec both ways, errors in one form."""
 
-import re
-from datetime import UTC, datetime
 from typing import TypeVar
 
 import msgspec
 from fastapi import Response
 
 from dataproxy.errors import Refused
+from dataproxy.file_names import file_name
 
 T = TypeVar("T")
-_UNSAFE = re.compile("[^A-Za-z0-9._-]+")
 
 
 def parse(body: bytes, type_: type[T]) -> T:
@@ -42,10 +40,5 @@ def error_answer(status: int, code: str, message: str) -> Response:
 
 
 def attachment(*parts: str, ending: str, at_us: int) -> dict[str, str]:
-    """The header of a download named ``headrace-PARTS-DAY.ending``; the day is UTC's at ``at_us`` (UTC µs).
-
-    Of each part its first 80 characters count; all but ASCII letters, digits, ``.``, ``_`` and ``-`` become ``_``.
-    """
-    day = datetime.fromtimestamp(at_us / 1e6, UTC).strftime("%Y%m%d")
-    kept = (_UNSAFE.sub("_", part[:80]).strip("._-") for part in parts)
-    return {"content-disposition": f'attachment; filename="{"-".join(("headrace", *filter(None, kept), day))}.{ending}"'}
+    """The header of a download that is named by what it holds; see ``file_name``."""
+    return {"content-disposition": f'attachment; filename="{file_name(*parts, ending=ending, at_us=at_us)}"'}

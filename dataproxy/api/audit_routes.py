@@ -17,6 +17,7 @@ from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.review_types import AuditProblem, AuditProgress, AuditReport
 from dataproxy.client.types import EventPage, KeyInfo
 from dataproxy.errors import NotFound, Refused
+from dataproxy.file_names import evidence_parts
 from dataproxy.ledger.bundle import write_bundle
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.signed import FILE
@@ -119,8 +120,7 @@ def get_evidence(
             write_bundle(connection, owner, found.trajectories if found else None, services.checkpoints, file)
             file.seek(0)
             failing.pop_all()  # it is closed when the last piece was sent
-    what = [kind if kind == "subject" else f"{kind}-{name}" for kind, name in named]  # who a person is stands in no file's name
-    headers = attachment("evidence", owner or "operator", *what, ending="zip", at_us=services.now_us())
+    headers = attachment(*evidence_parts(owner, dict(named)), ending="zip", at_us=services.now_us())
     return StreamingResponse(_pieces(file), media_type="application/zip", headers=headers)
 
 

@@ -121,8 +121,13 @@ class Retention(msgspec.Struct, frozen=True, omit_defaults=True):
     key_id: str = ""
 
 
+NO_PURPOSE, OWN_PURPOSE = "no purpose given", "the system's own"
+"""What stands where no purpose is on record: for somebody's read, and for one by a program of Headrace with a key of its own."""
+_OWN_KEYS = ("internal-trainer-", "internal-gateway-")
+
+
 class AccessRow(msgspec.Struct, frozen=True):
-    """One read: which key, in which role, of what and which of it, why, and when."""
+    """One read: which key, in which role, of what and which of it, why (``purpose`` as given, ``why`` in words), and when."""
 
     tenant: str
     event_id: str
@@ -132,6 +137,11 @@ class AccessRow(msgspec.Struct, frozen=True):
     target: str
     purpose: str
     at_us: int
+
+    @property
+    def why(self) -> str:
+        """The purpose; where none is on record, that."""
+        return self.purpose.strip() or (OWN_PURPOSE if self.key_id.startswith(_OWN_KEYS) else NO_PURPOSE)
 
 
 class AccessPage(msgspec.Struct, frozen=True):

@@ -67,8 +67,8 @@ def query_of(fields: Mapping[str, str], kinds: Collection[str]) -> TrajectoryQue
         text=fields.get("text", ""),
         agent=fields.get("agent"),
         session=fields.get("session"),
-        since_us=_moment(fields, "since"),
-        until_us=_moment(fields, "until"),
+        since_us=moment(fields, "since"),
+        until_us=moment(fields, "until"),
         model=fields.get("model"),
         version=fields.get("version"),
         kind=choice("kind", kinds),
@@ -108,13 +108,17 @@ def _written(time_us: int | None) -> str:
     return "" if time_us is None else datetime.fromtimestamp(time_us / 1e6, UTC).isoformat()
 
 
-def _moment(fields: Mapping[str, str], name: str) -> int | None:
-    """UTC µs of a date, or of a date and time; without a zone it is UTC."""
-    if name not in fields:
+def moment(fields: Mapping[str, str], name: str) -> int | None:
+    """UTC µs of a date, or of a date and time, without a zone UTC; None where the field says nothing.
+
+    Raises:
+        Refused: it cannot be read.
+    """
+    if not fields.get(name):
         return None
     try:
-        moment = datetime.fromisoformat(fields[name])
-        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6)
+        given = datetime.fromisoformat(fields[name])
+        return int((given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp() * 1e6)
     except (ValueError, OverflowError) as error:
         raise Refused(f"`{name}` is a date such as 2026-11-30 or 2026-11-30T14:00") from error
 

@@ -17,16 +17,19 @@ from dataproxy.api.trajectory_routes import session_names
 from dataproxy.client.review_types import AccessRow, Erasure, ErasureRequest, HoldRelease, LegalHold
 from dataproxy.console.api_calls import answered, tenant_of
 from dataproxy.console.choices import chosen
+from dataproxy.console.filters import moment
 from dataproxy.console.rendering import render
 from dataproxy.console.seat import Form, Seat, ServicesDep
 from dataproxy.retain.holds import SCOPES
 from dataproxy.retain.targets import Scope as Erasable
 from dataproxy.store.access import What
-from dataproxy.store.access_pages import Lending, lendings, named, page_of_reads, reads_of_many
+from dataproxy.store.access_pages import Lending, ReadQuery, lendings, named, page_of_reads, reads_of_many
 
 router = APIRouter()
 _ROWS = 50
 _SHOWN = 200
+_OF_ONE = ("target", "others")
+"""Fields with which the list of reads is of one thing, whoever read it, whenever and why."""
 _WHATS = [("", "anything"), *((what, what.replace("_", " ")) for what in sorted(get_args(What)))]
 Text = Annotated[str, Query(max_length=200)]
 ScopeText = Annotated[str, Query(alias="scope", max_length=200)]
@@ -34,22 +37,40 @@ ScopeText = Annotated[str, Query(alias="scope", max_length=200)]
 
 @router.get("/access")
 def get_access(
-    request: Request, services: ServicesDep, seat: Seat, before: Text = "", reader: Text = "", target: Text = "", what: Text = ""
+    request: Request,
+    services: ServicesDep,
+    seat: Seat,
+    before: Text = "",
+    reader: Text = "",
+    target: Text = "",
+    what: Text = "",
+    purpose: Text = "",
+    since: Text = "",
+    until: Text = "",
+    others: Text = "",
 ) -> Response:
-    """Who read what, newest first. Of one thing alone: also what may have held it, and to whom it was lent."""
+    """Who read what, newest first. Of one thing alone: also what may have held it, and to whom it was lent.
+
+    ``others``: without the reads by the key that asks.
+    """
     require(seat.caller, "reviewer")
-    kind = chosen("what", what, get_args(What)) or ""
+    given = {"reader": reader, "target": target, "purpose": purpose, "since": since, "until": until}
+    closed = {"what": chosen("what", what, get_args(What)) or "", "others": chosen("others", others, ("yes",)) or ""}
+    fields = {name: value.strip() for name, value in given.items()} | closed
+    since_us, until_us = moment(fields, "since"), moment(fields, "until")
+    not_by = seat.caller.key_id if fields["others"] else ""
     put_on_record(services, seat.caller, [seat.caller.tenant], "access_log", target or reader, seat.purpose)
-    fields = {"reader": reader.strip(), "target": target.strip(), "what": kind}
     whose, found = scope(seat.caller), None
     many: Sequence[AccessRow] = []
     lent: Sequence[Lending] = []
     with services.database.read() as connection:
         if fields["target"]:
             found = named(connection, whose, fields["target"], session_names(services, whose, fields["target"]))
-        page = page_of_reads(connection, whose, fields, found.names if found else None, before, _ROWS)
-        if found and found.trajectories and not (fields["reader"] or fields["what"] or before):
-            many = reads_of_many(connection, whose, found, _ROWS)
+        names = found.names if found else None
+        wanted = ReadQuery(fields["reader"], fields["what"], names, fields["purpose"], since_us, until_us, not_by)
+        page = page_of_reads(connection, whose, wanted, before, _ROWS)
+        if found and found.trajectories and not before and all(name in _OF_ONE for name, value in fields.items() if value):
+            many = reads_of_many(connection, whose, found, not_by, _ROWS)
             lent = lendings(connection, found, _ROWS)
     shown: dict[str, Any] = {
         "page": page,

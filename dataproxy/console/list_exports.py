@@ -1,7 +1,7 @@
 """Taking the trajectories that a list shows along, as JSON lines or Parquet: all pages of it, a page in memory at a time."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -22,6 +22,7 @@ from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.errors import Refused
 from dataproxy.services import Services
 from dataproxy.store.exporting import exported_named
+from dataproxy.store.keys import OPERATOR
 from dataproxy.store.schema import trajectory
 from dataproxy.store.scope import Scope, current_scope
 from dataproxy.store.statistics import redacted_kinds
@@ -39,17 +40,25 @@ def get_export(services: ServicesDep, seat: Seat, form: str, given: Annotated[Fi
         raise Refused("an export is `jsonl` or `parquet`")
     if form == "parquet":
         pyarrow()  # before anything is put on record
+    fields = asked(asdict(given))
     tenant = scope(seat.caller)
     with services.database.read() as connection:
-        query = query_of(asked(asdict(given)), redacted_kinds(connection, tenant))
+        query = query_of(fields, redacted_kinds(connection, tenant))
         owners = list(connection.execute(select(trajectory.c.tenant).distinct()).scalars()) if tenant is None else [tenant]
     asked_for = msgspec.json.encode(query).decode()
     put_on_record(services, seat.caller, owners or [seat.caller.tenant], "export of trajectories", asked_for, seat.purpose)
     items = exported_named(services.database, current_scope(), _names(services, current_scope(), tenant, query))
     lines = (msgspec.json.encode(item) + b"\n" for item in items) if form == "jsonl" else _parquet(items)
     kind = "application/x-ndjson" if form == "jsonl" else "application/vnd.apache.parquet"
-    headers = attachment("trajectories", tenant or "all-tenants", ending=form, at_us=services.now_us())
+    narrowed = _narrowed(services, tenant, fields, asked_for)
+    headers = attachment("trajectories", tenant or "all-tenants", *narrowed, ending=form, at_us=services.now_us())
     return StreamingResponse(lines, media_type=kind, headers=headers)
+
+
+def _narrowed(services: Services, tenant: str | None, fields: Mapping[str, str], asked_for: str) -> list[str]:
+    """What a file's name says of its filters: which they are, and a digest of what they ask for, which may name people."""
+    digest = services.digests(tenant or OPERATOR).of(b"export filters", asked_for.encode()).hex()[:8]
+    return ["-".join(("filtered-by", *fields)), digest] if fields else []
 
 
 def pyarrow() -> Any:

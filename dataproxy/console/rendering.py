@@ -14,6 +14,7 @@ from dataproxy.console.charts import short
 from dataproxy.console.plain import one_line
 from dataproxy.console.sittings import Sitting
 from dataproxy.console.words import place, reason
+from dataproxy.ledger.bundle import ALSO_HELD
 from dataproxy.services import Services
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.version_history import same_reward
@@ -86,6 +87,7 @@ def _environment() -> Environment:
     made.tests["same_reward"] = same_reward
     digests = (hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(ASSETS.iterdir()))
     made.globals["release"] = hashlib.sha256("".join(digests).encode()).hexdigest()[:12]
+    made.globals["also_in_evidence"] = ALSO_HELD
     return made
 
 

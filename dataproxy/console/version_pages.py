@@ -15,11 +15,12 @@ from dataproxy.console.rendering import render
 from dataproxy.console.seat import Seat, ServicesDep
 from dataproxy.store import versions
 from dataproxy.store.scope import EVERYBODY
-from dataproxy.store.version_history import lent_us, rebuild, rewards_at, states_of, uses_of
+from dataproxy.store.version_history import LeftOut, left_out_of, lent_us, rebuild, rewards_at, states_of, uses_of
 from dataproxy.store.version_orders import list_orders, orders_behind
 from dataproxy.store.version_outcomes import version_outcomes
 
 router = APIRouter()
+_MOST_LEFT_OUT = 50
 
 
 @router.get("/versions/{name}")
@@ -43,17 +44,21 @@ def get_version(request: Request, services: ServicesDep, seat: Seat, name: str) 
         orders = list_orders(connection, SHOWN) if tenant is None else []
         every = versions.list_versions(connection)
     with services.database.read(EVERYBODY) as connection:
-        manifest = versions.manifest_of(connection, stored) if uses else None
+        manifest = versions.manifest_of(connection, stored)
         at_us = manifest.as_of_us if manifest is not None else lent_us(connection, uses[0].lease_id) if uses else None
     with services.database.read() as connection:
         then = rewards_at(connection, owners, at_us) if at_us is not None else {}
+        lease_id = manifest.lease_id if manifest is not None else uses[0].lease_id if uses else None
+        left_out = left_out_of(connection, tenant, lease_id, _MOST_LEFT_OUT) if lease_id is not None else LeftOut()
         lessons = lessons_of(connection, uses, manifest, at_us if at_us is not None else services.now_us(), opens)
-    put_on_record(services, seat.caller, {row.tenant for row in uses} or {seat.caller.tenant}, "version", name, seat.purpose)
+    concerned = {row.tenant for row in (*uses, *left_out.rows)} or {seat.caller.tenant}
+    put_on_record(services, seat.caller, concerned, "version", name, seat.purpose)
     in_service = InService.of(every, orders, num_workers(services, seat.caller))
-    shown: dict[str, Any] = {"version": version, "uses": uses, "more": more, "lessons": lessons, "states": states}
+    shown: dict[str, Any] = {"version": version, "uses": uses, "more": more, "lessons": lessons, "left_out": left_out}
     used = {one: manifest.rewards[one] for one in owners if one in manifest.rewards} if manifest is not None else {}
-    shown |= {"used": used, "then": then, "now": now, "at_us": at_us, "outcome": outcomes[0] if outcomes else None}
+    shown |= {"used": used, "then": then, "now": now, "at_us": at_us, "states": states}
     shown |= {
+        "outcome": outcomes[0] if outcomes else None,
         "measured": measured(version.metrics),
         "orders": orders,
         "may_order": may_order(seat.caller),
@@ -73,6 +78,8 @@ def get_batch(request: Request, services: ServicesDep, seat: Seat, batch_id: str
         batch = rebuild(connection, manifest, tenant)
         uses = uses_of(connection, tenant, manifest.version, MOST_LESSONS)
         lessons = lessons_of(connection, uses, manifest, manifest.as_of_us, opens)
-    owners = {row.tenant for row in batch.rows if row.tenant} or {seat.caller.tenant}
+        left_out = left_out_of(connection, tenant, manifest.lease_id, _MOST_LEFT_OUT)
+    owners = {row.tenant for row in (*batch.rows, *left_out.rows) if row.tenant} or {seat.caller.tenant}
     put_on_record(services, seat.caller, owners, "batch", batch_id, seat.purpose)
-    return render(request, "batch.html", seat, batch=batch, manifest=manifest, lessons=lessons, may_open=opens)
+    shown: dict[str, Any] = {"batch": batch, "manifest": manifest, "lessons": lessons, "left_out": left_out}
+    return render(request, "batch.html", seat, may_open=opens, **shown)

@@ -7,6 +7,7 @@ What a bundle shows is redacted, and it holds the salts of the leaves in it: who
 import base64
 import hashlib
 import tempfile
+import textwrap
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -16,12 +17,14 @@ from typing import IO, Any, BinaryIO
 import msgspec
 from sqlalchemy import Connection, Row, select, text
 
+from dataproxy.client.review_types import NO_PURPOSE, OWN_PURPOSE
 from dataproxy.ledger.checkpoints import Checkpoints
 from dataproxy.ledger.cosignatures import lines_of
 from dataproxy.ledger.erased import erasure_contents, erasures_of
 from dataproxy.ledger.errors import NoteInvalid
 from dataproxy.ledger.leaf import parts_of
 from dataproxy.ledger.log import read_head
+from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.ledger.tiles import TiledTree
 from dataproxy.store.schema import checkpoint, log_leaf, log_salt
@@ -32,6 +35,12 @@ _ALWAYS = (
     *("vault_approval", "review_mark"),
 )
 """Beside what happened: who read it, and the policies that it was recorded, redacted, kept and trained under."""
+ALSO_HELD = (
+    "Evidence of one trajectory, session or person holds the tenant's whole access log too, each read with its key and purpose, "
+    "because lists, searches and exports may have shown it without naming it; and all consents, policies, holds, erasures, vault "
+    "approvals and review marks of the tenant, because it was recorded, redacted, kept and trained on under them."
+)
+"""What whoever asks for a part should know before handing it on: said on the console's pages, in the zip, and in docs/audit.md."""
 _FILES = ("events.jsonl", "access.jsonl", "others.jsonl")
 _SPOOLED_BYTES = 16 << 20
 _PIECE = 1 << 20
@@ -47,10 +56,15 @@ checkpoints.jsonl                          every signed checkpoint of the log, e
 manifest.txt                               lines and SHA-256 of every other file, signed with the same key: none was taken out since
 ledger.pub                                 the key that signed them: the same text as ledger.pub where Headrace's keys are
 
+%(also_held)s
+
+An empty `purpose` of a read in access.jsonl means: %(no_purpose)s; by a key that begins with internal-trainer- or
+internal-gateway-: %(own_purpose)s.
+
 Compare the key with the one that you were given by other means. Its two forms:
 
-  64 hex digits, as in ledger.pub   %s
-  as tools for signed notes say it  %s
+  64 hex digits, as in ledger.pub   %(digits)s
+  as tools for signed notes say it  %(key_line)s
 
 A row that was erased has no parts and no salt, and names its erasure. A text that an event names and does not hold was stored first
 by an event that is not in this bundle. What Headrace itself left out shows only where verify.py says that all leaves of the log
@@ -85,10 +99,15 @@ def write_bundle(
         manifest += _add(bundle, "checkpoints.jsonl", _checkpoints(notes, tree, lines_of(connection, tenant)))
         manifest += _add(bundle, "ledger.pub", [f"{verifier.public.hex()}\n".encode()])
         manifest += _add(bundle, "verify.py", [_PROGRAM.read_bytes()])
-        manifest += _add(bundle, "README.txt", [(_README % (verifier.public.hex(), verifier.key_line())).encode()])
+        manifest += _add(bundle, "README.txt", [_readme(verifier).encode()])
         manifest += _add(bundle, "tenant.txt", [f"{tenant}\n".encode()])
         bundle.writestr("manifest.txt", checkpoints.signer.sign_text(manifest))
     return num
+
+
+def _readme(verifier: NoteVerifier) -> str:
+    words = {"also_held": textwrap.fill(ALSO_HELD, 130), "no_purpose": NO_PURPOSE, "own_purpose": OWN_PURPOSE}
+    return _README % (words | {"digits": verifier.public.hex(), "key_line": verifier.key_line()})
 
 
 def _pieces(part: IO[bytes]) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """Who read what: the log in its own order for audits, and newest first for people."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ from dataproxy.client.review_types import AccessPage, AccessRow
 from dataproxy.store.access import What
 from dataproxy.store.schema import access_log, event, lease, lease_item, log_head, trajectory
 
-_COLUMNS = {"reader": access_log.c.key_id, "what": access_log.c.what}
 _OF_TRAJECTORY = (trajectory.c.tenant, trajectory.c.trajectory_id, trajectory.c.session_id, trajectory.c.started_us)
 _MOST_TURNS = 10_000
+MOST_READS = 5000
+"""Reads looked at for one page."""
+_SLACK_US = 300_000_000
+"""An id says the time to about that: it is made when a read is written, and clocks are set."""
 _MANY: tuple[What, ...] = (
     *("batch", "evidence", "events", "export of events", "export of trajectories", "review", "search", "tenant export"),
     *("trajectories", "version"),
@@ -39,6 +42,44 @@ class Named:
     since_us: int
 
 
+@dataclass(slots=True, frozen=True)
+class ReadQuery:
+    """Which reads: by the key ``reader``, not by ``not_by``, of a kind ``what``, ``names`` of what was read (None: of anything).
+
+    "" is any. ``purpose`` is found in what the list says of why, whatever its case. From ``since_us`` on, before ``until_us``.
+    """
+
+    reader: str = ""
+    what: str = ""
+    names: frozenset[str] | None = None
+    purpose: str = ""
+    since_us: int | None = None
+    until_us: int | None = None
+    not_by: str = ""
+
+    def fits(self, row: AccessRow) -> bool:
+        """What no index answers."""
+        return (
+            self.what in ("", row.what)
+            and self.purpose.casefold() in row.why.casefold()
+            and (self.since_us is None or row.at_us >= self.since_us)
+            and (self.until_us is None or row.at_us < self.until_us)
+            and row.key_id != self.not_by
+        )
+
+
+@dataclass(slots=True, frozen=True)
+class ReadsPage:
+    """Reads, newest first; ``next_before`` is the cursor of the next page, None at the end.
+
+    ``looked_back_to_us``: not all were looked at for this page, only those since then.
+    """
+
+    rows: list[AccessRow]
+    next_before: str | None
+    looked_back_to_us: int | None = None
+
+
 def named(connection: Connection, tenant: str | None, target: str, sessions: Sequence[str]) -> Named:
     """Of ``target``, a trajectory, a session or a turn: a trajectory is read as itself, in evidence, and by its turns.
 
@@ -62,27 +103,46 @@ def named(connection: Connection, tenant: str | None, target: str, sessions: Seq
     return Named(frozenset(names), frozenset(row.trajectory_id for row in rows), frozenset(row.tenant for row in rows), since_us)
 
 
-def page_of_reads(
-    connection: Connection, tenant: str | None, fields: Mapping[str, str], names: Iterable[str] | None, before: str, limit: int
-) -> AccessPage:
-    """Reads of ``tenant``'s things (None: of anybody's) before event ``before`` ("": the newest).
-
-    ``fields`` may say the ``reader`` (key id) and ``what``; "": any. ``names`` are those of what was read; None: anything.
-    """
-    query = _within(select(access_log).order_by(access_log.c.event_id.desc()).limit(limit), access_log.c.tenant, tenant)
+def page_of_reads(connection: Connection, tenant: str | None, wanted: ReadQuery, before: str, limit: int) -> ReadsPage:
+    """Reads of ``tenant``'s things (None: of anybody's) before event ``before`` ("": the newest); ``MOST_READS`` are looked at."""
+    query = _within(select(access_log).order_by(access_log.c.event_id.desc()).limit(MOST_READS), access_log.c.tenant, tenant)
     if before:
         query = query.where(access_log.c.event_id < before)
-    if names is not None:
-        query = query.where(access_log.c.target.in_(list(names)))
-    for name, column in _COLUMNS.items():
-        if value := fields.get(name):
-            query = query.where(column == value)
-    return _page(connection, query, limit)
+    if wanted.names is not None:
+        query = query.where(access_log.c.target.in_(list(wanted.names)))
+    if wanted.reader:
+        query = query.where(access_log.c.key_id == wanted.reader)
+    if wanted.since_us is not None:
+        query = query.where(access_log.c.event_id >= _ids_from(wanted.since_us - _SLACK_US))
+    if wanted.until_us is not None:
+        query = query.where(access_log.c.event_id < _ids_from(wanted.until_us + _SLACK_US))
+    rows: list[AccessRow] = []
+    last: AccessRow | None = None
+    num = 0
+    with connection.execute(query.execution_options(yield_per=limit)) as result:
+        for found in result:
+            num, last = num + 1, AccessRow(**found._mapping)
+            if wanted.fits(last):
+                rows.append(last)
+            if len(rows) == limit:
+                return ReadsPage(rows, last.event_id)
+    if last is None or num < MOST_READS:
+        return ReadsPage(rows, None)
+    return ReadsPage(rows, last.event_id, last.at_us)
 
 
-def reads_of_many(connection: Connection, tenant: str | None, what: Named, limit: int) -> Sequence[AccessRow]:
-    """The newest reads that may have held it without naming it: lists, searches, exports, evidence, since it began."""
+def _ids_from(time_us: int) -> str:
+    """What the ids of events made from then on do not lie before: they begin with their time (see ``new_event_id``)."""
+    return f"{min(max(time_us // 1000, 0), (1 << 48) - 1):012x}"
+
+
+def reads_of_many(connection: Connection, tenant: str | None, what: Named, not_by: str, limit: int) -> Sequence[AccessRow]:
+    """The newest reads that may have held it without naming it: lists, searches, exports, evidence, since it began.
+
+    Those by the key ``not_by`` are left out.
+    """
     query = select(access_log).where(access_log.c.what.in_(_MANY), access_log.c.at_us >= what.since_us)
+    query = query.where(access_log.c.key_id != not_by)
     query = query.where(access_log.c.target.not_in(list(what.names))).order_by(access_log.c.event_id.desc()).limit(limit)
     return _page(connection, _within(query, access_log.c.tenant, tenant), limit).rows
 

@@ -2,15 +2,16 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from atdp.rewards import effective_reward
 from atdp.samples import BatchManifest
 from dataproxy.client.watch_types import RebuiltBatch, RebuiltRow, VersionState
 from dataproxy.store.rewards import rewards_of
-from dataproxy.store.schema import lease, policy_version_state, training_use
+from dataproxy.store.schema import lease, lease_item, policy_version_state, training_use
 
 MOST_STATES, MOST_ROWS = 200, 2000
 
@@ -27,6 +28,25 @@ def uses_of(connection: Connection, tenant: str | None, version: str, limit: int
     query = select(training_use).where(training_use.c.version == version)
     query = query if tenant is None else query.where(training_use.c.tenant == tenant)
     return connection.execute(query.order_by(training_use.c.used_us, training_use.c.trajectory_id).limit(limit)).all()
+
+
+@dataclass(slots=True, frozen=True)
+class LeftOut:
+    """``rows`` of ``lease_item``, ordered by the reason (their ``outcome``); ``more`` are not shown."""
+
+    rows: Sequence[Any] = ()
+    more: int = 0
+
+
+def left_out_of(connection: Connection, tenant: str | None, lease_id: str, limit: int) -> LeftOut:
+    """The trajectories of a lease that its trainer passed over, those of ``tenant`` (None: of all)."""
+    where = [lease_item.c.lease_id == lease_id, lease_item.c.outcome != "trained"]  # None: nothing was said of it
+    if tenant is not None:
+        where.append(func.coalesce(lease_item.c.tenant, "") == tenant)  # in no index's words: the lease finds them
+    query = select(lease_item).where(*where).order_by(lease_item.c.outcome, lease_item.c.trajectory_id).limit(limit)
+    num = connection.execute(select(func.count()).select_from(lease_item).where(*where)).scalar_one()
+    rows = connection.execute(query).all()
+    return LeftOut(rows, num - len(rows))
 
 
 def lent_us(connection: Connection, lease_id: str) -> int | None:

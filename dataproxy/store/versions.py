@@ -96,6 +96,11 @@ def get_batch(connection: Connection, batch_id: str, tenant: str | None = None) 
     """
     query = select(batch.c.body).where(batch.c.batch_id == batch_id).order_by(batch.c.tenant).limit(1)
     body = connection.execute(query if tenant is None else query.where(batch.c.tenant == tenant)).scalar()
+    if body is None and tenant is not None:
+        raise NotFound(
+            f"no batch {batch_id} of this tenant's own trainer; one that may hold several tenants' trajectories is shown to "
+            "operators alone, and the page of the version that was made of it shows each tenant its own"
+        )
     if body is None:
         raise NotFound(f"no batch {batch_id}")
     return msgspec.json.decode(body, type=BatchManifest)

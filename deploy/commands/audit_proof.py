@@ -60,20 +60,26 @@ def export(
     subject: Annotated[str | None, typer.Option(help="The person's: the `user` that the agent sent, or its pseudonym.")] = None,
     session: Annotated[str | None, typer.Option(help="This session's only.")] = None,
     trajectory: Annotated[str | None, typer.Option(help="This trajectory's only.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; evidence-<tenant>-<time>.zip else.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file; else one named by what it holds.")] = None,
     purpose: Purpose = "",
 ) -> None:
     """Write evidence: rows, proofs, signed checkpoints, who read, the public key, and a program that checks it all without us.
+
+    That of a part holds the tenant's whole access log too: lists, searches and exports may have shown it without naming it.
 
     \b
     Examples:
       headrace audit export --tenant acme --session ticket-17 -o evidence.zip --purpose "request of 3 May"
       unzip evidence.zip -d evidence && python evidence/verify.py
     """
-    file = output or Path(f"evidence-{tenant.replace('/', '_')}-{time.strftime('%Y%m%d-%H%M%S')}.zip")
-    given = {"tenant": tenant, "subject": subject, "session": session, "trajectory": trajectory}
+    from dataproxy.file_names import evidence_parts, file_name
+
+    given = {"subject": subject, "session": session, "trajectory": trajectory}
+    named = {kind: name for kind, name in given.items() if name is not None}
+    parts = evidence_parts(tenant, named)
+    file = output or Path(file_name(*parts, ending="zip", at_us=time.time_ns() // 1000, to_the_second=True))
     with review_client(data_dir, config_dir, purpose) as client:
-        client.save_evidence(file, **{name: value for name, value in given.items() if value is not None})
+        client.save_evidence(file, tenant=tenant, **named)
     print(f"{file}: {file.stat().st_size:,} bytes. Check it with: unzip {file} -d evidence && python evidence/verify.py")
 
 

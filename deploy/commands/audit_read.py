@@ -38,7 +38,7 @@ def log(
     table = columns("read", "when", "tenant", "key", "role", "what", "which", "why")
     for row in page.rows:
         whose = (row.tenant or "(operator)", row.key_id, row.role)
-        table.add_row(row.event_id, when(row.at_us), *whose, row.what, row.target, row.purpose)
+        table.add_row(row.event_id, when(row.at_us), *whose, row.what, row.target, row.why)
     console = wide()
     console.print(table)
     if page.next_after is not None:

@@ -9,14 +9,16 @@ from deploy.commands.options import ConfigDir, DataDir, Json, paths_of
 from deploy.errors import NotRunning, PortTaken
 from deploy.launcher.lock import is_held
 
-PORT = 8420
+HOST, PORT = "127.0.0.1", 8420
+URL = f"http://{HOST}:{PORT}/console"
+"""Where it is while `headrace console` runs, unless that is told another place."""
 
 
 def console(
     data_dir: DataDir,
     config_dir: ConfigDir,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65535)] = PORT,
-    host: Annotated[str, typer.Option(help="Address to listen on. Another than loopback needs --behind-https.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen on. Another than loopback needs --behind-https.")] = HOST,
     behind_https: Annotated[
         str | None, typer.Option(metavar="NAME", help="The name under which a proxy with TLS serves it: reviews.example.com")
     ] = None,

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from deploy.commands.console import URL
 from deploy.commands.options import ConfigDir, DataDir, paths_of
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ def up(
 ) -> None:
     """Run gateway, engine, data proxy and trainer on this machine until Ctrl-C.
 
-    The first start prints an agent key, once, and how to try it. Exchanges are recorded (redacted) for the tenant;
-    nothing is trained on until training is consented to.
+    Every start prints where the gateway and the web console are, the first one an agent key, once, and how to try it. Exchanges
+    are recorded (redacted) for the tenant; nothing is trained on until training is consented to.
 
     \b
     Examples:
@@ -71,18 +72,19 @@ def up(
         engine_args=tuple(shlex.split(engine_args)), database_url=database_url, database_owner_url=database_owner_url,
     )  # fmt: skip
     console = Console()
-    run(options, Report(console), lambda endpoints, first: None if for_program else _welcome(console, options, endpoints, first))
+    run(options, Report(console), lambda endpoints, first: None if for_program else welcome(console, options, endpoints, first))
 
 
-def _welcome(console: "Console", options: "UpOptions", endpoints: "Endpoints", first: "FirstRun") -> None:
-    """The first screen: where to point an agent, its key if it is new, and what is consented to."""
+def welcome(console: "Console", options: "UpOptions", endpoints: "Endpoints", first: "FirstRun") -> None:
+    """The first screen: where to point an agent and a browser, the agent's key if it is new, and what is consented to."""
     base_url = f"{endpoints.gateway}/v1"
     console.print(
         f"\n[bold]Headrace serves.[/bold] Point an agent's base URL at [bold]{base_url}[/bold] (model {options.model_name}).",
         soft_wrap=True,
     )
+    console.print(f"For reviewers and trainers: headrace console, then [bold]{URL}[/bold] in a browser.", soft_wrap=True)
     if first.key is not None:
-        console.print(f"Its key, shown this once: [bold]{first.key}[/bold]", soft_wrap=True)
+        console.print(f"The agent's key, shown this once: [bold]{first.key}[/bold]", soft_wrap=True)
     shown = first.key or "$YOUR_KEY"
     body = f'{{"model": "{options.model_name}", "messages": [{{"role": "user", "content": "Hello"}}]}}'
     headers = f'-H "Authorization: Bearer {shown}" -H "Content-Type: application/json"'

@@ -206,19 +206,19 @@ def test_an_order_is_given_and_taken_back(console: Console) -> None:
 
 
 def downloaded(driver: WebDriver, directory: Path, name: str, label: str) -> Path:
-    """The file ``name`` that a click on the link or button ``label`` brings."""
+    """The file that a click on the link or button ``label`` brings; ``name`` is a pattern of its name."""
     directory.mkdir(exist_ok=True)
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(directory)})
     driver.find_element(By.XPATH, f"//main//*[self::a or self::button][text()='{label}']").click()
-    file = directory / name
-    wait(driver).until(lambda _: file.exists() and file.stat().st_size > 0)
-    return file
+    wait(driver).until(lambda _: any(file.stat().st_size > 0 for file in directory.glob(name)))
+    return next(directory.glob(name))
 
 
 def test_a_list_is_taken_along_and_evidence_proves_itself_without_us(console: Console, tmp_path: Path) -> None:
     driver, address, stage = console
     driver.get(f"{address}/trajectories?agent=crawler")
-    lines = downloaded(driver, tmp_path, "headrace-trajectories-acme-20260528.jsonl", "JSON lines").read_text().splitlines()
+    name = "headrace-trajectories-acme-filtered-by-agent-????????-20260528.jsonl"
+    lines = downloaded(driver, tmp_path, name, "JSON lines").read_text().splitlines()
     assert {json.loads(line)["trajectory_id"] for line in lines} == {stage.names["hostile"], stage.names["failed"]}
     assert stage.on_record("export of trajectories") == ['{"agent":"crawler"}']
     driver.get(f"{address}/verify")

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from dataproxy.client.types import Feedback
 from dataproxy.console.rendering import when
 from dataproxy.feedback import Desk, give_feedback
+from dataproxy.ledger.bundle import ALSO_HELD
 from dataproxy.store.schema import access_log, event, reward
 from tests.console.browse import PURPOSE
 from tests.console.conftest import Stage
@@ -193,6 +194,13 @@ def test_another_tenants_trajectory_is_one_that_was_never_there(stage: Stage) ->
     assert stranger.post("/erasure", tenant="acme", scope="trajectory", target=name, reason="r").status_code in (403, 404)
 
 
+def test_where_evidence_is_asked_for_it_is_said_that_it_holds_the_whole_access_log(stage: Stage) -> None:
+    browser, name = stage.browser(), stage.names["orders"]
+    for path in (f"/trajectories/{name}", f"/trajectories/{name}/proof", "/verify"):
+        browser.get(path)
+        assert "Take evidence with you" in browser.text and ALSO_HELD in browser.text, path
+
+
 def test_an_operator_sees_every_tenant_and_is_on_that_tenants_record(stage: Stage) -> None:
     operator = stage.browser("admin", "")
     assert operator.get(f"/trajectories/{stage.names['orders']}?tenant=acme").status_code == 200
@@ -296,7 +304,7 @@ def test_a_version_shows_the_reward_that_was_used_and_todays_where_it_is_another
         assert "1.5now 1" in browser.text and "that time" not in browser.text.split("Reward used")[-1]
     stranger = stage.browser("reviewer", "other")
     stranger.get("/versions/v000004")
-    assert "Nothing that you may see." in stranger.text and "1.5" not in stranger.text
+    assert "None of your trajectories." in stranger.text and "1.5" not in stranger.text
 
 
 def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
@@ -304,4 +312,4 @@ def test_the_model_as_it_came_learned_from_nothing(stage: Stage) -> None:
         browser.get("/versions/v000000")
         assert "Nothing: it is the model as it came." in browser.text
     browser.get("/versions/v000002")
-    assert "Nothing is on record." in browser.text and "Nothing that you may see" not in browser.text
+    assert "Nothing is on record." in browser.text and "None of your trajectories" not in browser.text

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select
 
 from dataproxy.store.schema import access_log, event, saved_view
+from tests.console.browse import Browser
 from tests.console.conftest import Stage
 from tests.console.story import HOSTILE
 
@@ -54,14 +55,26 @@ def test_an_export_holds_what_the_list_shows_and_is_on_record(stage: Stage) -> N
     lines = [json.loads(line) for line in browser.get("/exports/jsonl?agent=crawler").text.splitlines()]
     assert {line["trajectory_id"] for line in lines} == {stage.names["hostile"], stage.names["failed"]}
     assert all(one["event"]["trajectory_id"] == line["trajectory_id"] for line in lines for one in line["events"])
-    assert (
-        browser.answer is not None and "headrace-trajectories-acme-20260528.jsonl" in browser.answer.headers["content-disposition"]
-    )
     query = select(access_log.c.target).where(access_log.c.what == "export of trajectories")
     assert stage.proxy.rows(query)[-1][0] == '{"agent":"crawler"}'
     assert browser.get("/exports/xml").status_code == 400
     assert stage.browser("trainer").get("/exports/jsonl").status_code == 403
     assert stage.browser("reviewer", "other").get(f"/exports/jsonl?session={stage.names['orders']}").text == ""
+
+
+def test_an_export_is_named_by_whose_it_is_and_by_what_it_was_filtered(stage: Stage) -> None:
+    browser, operator = stage.browser(), stage.browser("admin", "")
+
+    def name(query: str, of: Browser = browser) -> str:
+        header = of.get(f"/exports/jsonl{query}").headers["content-disposition"]
+        return header.removeprefix('attachment; filename="headrace-trajectories-').removesuffix('"')
+
+    assert name("") == "acme-20260528.jsonl" and name("", operator) == "all-tenants-20260528.jsonl"
+    filtered = name("?agent=crawler&error=500")
+    assert re.fullmatch(r"acme-filtered-by-agent-error-[0-9a-f]{8}-20260528\.jsonl", filtered)
+    assert name("?error=500&agent=crawler&text=") == filtered  # whenever the same is asked for
+    assert len({filtered, name("?agent=triage&error=500"), name("?agent=crawler&error=500", operator)}) == 3
+    assert "crawler" not in filtered
 
 
 def test_parquet_has_a_row_an_event(stage: Stage) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -14,10 +15,13 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from dataproxy.client.review_types import NO_PURPOSE, OWN_PURPOSE
+from dataproxy.client.types import KeyInfo
+from dataproxy.store.access import record_access
 from deploy.cli import app
 from deploy.launcher.lock import InstanceLock
 from tests.dataproxy.api.served import serve
-from tests.dataproxy.ledger.lived_in import live
+from tests.dataproxy.ledger.lived_in import READER, live
 from tests.dataproxy.proxy import Clock, Proxy
 
 
@@ -87,6 +91,17 @@ def test_reads_are_listed_with_their_purpose(headrace: Running) -> None:
     assert "quarterly review" in headrace("audit", "log").stdout
 
 
+def test_a_read_without_a_purpose_says_so_and_one_of_a_program_of_ours_that_it_is(headrace: Running) -> None:
+    clock, ours = headrace.proxy.clock, KeyInfo("internal-trainer-0123456789ab", "", "", "trainer", [], 0, None, None)
+    with headrace.proxy.services.database.write() as connection:
+        record_access(connection, READER, "acme", "trajectory", "tr-1", clock())
+        record_access(connection, ours, "acme", "trajectory", "tr-1", clock())
+        record_access(connection, ours, "acme", "vault", "tr-1", clock(), "training, lease-1")
+    lines = [line for line in headrace("audit", "log", "--target", "tr-1").stdout.splitlines() if " tr-1 " in line]
+    whys = [next(why for why in (NO_PURPOSE, OWN_PURPOSE, "training, lease-1") if why in line) for line in lines]
+    assert sorted(whys) == sorted([NO_PURPOSE, OWN_PURPOSE, "training, lease-1", NO_PURPOSE])  # one of them: this read itself
+
+
 def test_search_finds_text_and_says_where_to_go_on(headrace: Running) -> None:
     found = headrace.json("audit", "search", "AND NOW", "--kind", "model_call")
     events = found["events"]
@@ -101,6 +116,14 @@ def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Pat
         bundle.extractall(tmp_path / "e")
     done = subprocess.run([sys.executable, "-I", str(tmp_path / "e" / "verify.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "verified" in done.stdout, done.stderr
+
+
+def test_evidence_is_named_by_what_it_holds(headrace: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for asked in ((), ("--session", "named-acme"), ("--subject", "ann")):
+        headrace("audit", "export", "--tenant", "acme", *asked)
+    kinds = {re.sub(r"-\d{8}-\d{6}\.zip$", "", file.name) for file in tmp_path.glob("*.zip")}
+    assert kinds == {"headrace-evidence-acme", "headrace-evidence-acme-session-named-acme", "headrace-evidence-acme-subject"}
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from deploy.commands.console import URL
 from deploy.launcher.checks import free_port
 from tests.deploy.processes import wait_gone
 
@@ -71,6 +72,7 @@ def test_first_start_second_start_and_what_is_refused(tmp_path: Path) -> None:
         keys = _KEY.findall(up.screen)
         assert keys and len(set(keys)) == 1, up.screen
         assert f"http://127.0.0.1:{port}/v1" in up.screen
+        assert f"headrace console, then {URL} in a browser" in up.screen
         assert "recording on, training off" in up.screen
         answer = httpx.post(
             f"http://127.0.0.1:{port}/v1/chat/completions", headers={"authorization": f"Bearer {keys[0]}"}, timeout=60.0,

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select, text
 
-from dataproxy.client.review_types import Retention
-from dataproxy.ledger.bundle import write_bundle
+from dataproxy.client.review_types import NO_PURPOSE, Retention
+from dataproxy.ledger.bundle import ALSO_HELD, write_bundle
 from dataproxy.ledger.evidence import verify
 from dataproxy.ledger.notes import NoteSigner
 from dataproxy.retain.retention import set_retention
-from dataproxy.store.schema import event, trajectory
+from dataproxy.store.access import record_access
+from dataproxy.store.schema import access_log, event, trajectory
 from tests.dataproxy.exchanges import exchange, user, write
-from tests.dataproxy.ledger.lived_in import live
+from tests.dataproxy.ledger.lived_in import READER, live
 from tests.dataproxy.proxy import Clock, Proxy
 from tests.dataproxy.retain.erasing import erased
 
@@ -74,6 +75,24 @@ async def test_a_bundle_of_one_trajectory_holds_nothing_of_another(proxy: Proxy,
     assert done.returncode == 0 and "are not in this evidence" in done.stdout, done.stderr
     shown = {json.loads(line)["key"] for line in (bundle / "events.jsonl").read_text().splitlines()}
     assert shown == {row.event_id for row in proxy.rows(select(event.c.event_id).where(event.c.trajectory_id == mine))}
+
+
+async def test_a_bundle_of_one_trajectory_holds_every_read_of_the_tenant_and_says_so(
+    proxy: Proxy, clock: Clock, tmp_path: Path
+) -> None:
+    await live(proxy, clock)
+    mine = proxy.rows(select(trajectory.c.trajectory_id).where(trajectory.c.session_id == "named-acme"))[0][0]
+    with proxy.services.database.write() as connection:
+        record_access(connection, READER, "acme", "trajectories", "", clock(), "a list that may have held it")
+        record_access(connection, READER, "acme", "trajectory", "tr-another", clock(), "not of it")
+    bundle = unpacked(proxy, tmp_path, [mine])
+    held = [json.loads(line) for line in (bundle / "access.jsonl").read_text().splitlines()]
+    every = {row.event_id for row in proxy.rows(select(access_log.c.event_id).where(access_log.c.tenant == "acme"))}
+    assert len(every) >= 3 and {row["key"] for row in held if row["kind"] == "access_log"} == every
+    docs = Path(__file__).parents[3] / "docs" / "audit.md"
+    for told in (bundle / "README.txt", docs):
+        assert ALSO_HELD in " ".join(told.read_text().split()), told
+    assert f"means: {NO_PURPOSE};" in (bundle / "README.txt").read_text()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 12))])

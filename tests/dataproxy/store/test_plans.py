@@ -19,7 +19,7 @@ from dataproxy.client.types import KeyInfo
 from dataproxy.ledger.erased import tombstones
 from dataproxy.ledger.stored import stored_contents
 from dataproxy.store.access import record_access
-from dataproxy.store.access_pages import lendings, named, page_of_reads, read_log
+from dataproxy.store.access_pages import ReadQuery, lendings, named, page_of_reads, read_log
 from dataproxy.store.postgres import PostgresUrls
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import log_leaf, quarantine
@@ -45,6 +45,12 @@ _A_PAGE_OF = "ix_trajectory_lendable"
 """Looked at from its end, a bounded number of entries."""
 _START_US = 1_700_000_000_000_000
 READER = KeyInfo("key-7", TENANT, "triage", "reviewer", [], 0, None, None)
+_NARROWED: tuple[dict[str, Any], ...] = (
+    {},
+    {"purpose": "a case that nobody looked at"},
+    {"since_us": _START_US, "until_us": _START_US + 1_000_000, "what": "event"},
+    {"not_by": "key-7"},
+)
 
 
 @pytest.fixture
@@ -154,10 +160,13 @@ def test_the_log_of_reads_is_read_by_index(filled: Proxy) -> None:
                 what = named(connection, tenant, target, ["session-3"]) if target else None
                 names = what.names if what else None
                 assert len(read_log(connection, tenant, reader, names, "", 50).rows) == expected
-                page_of_reads(connection, tenant, {"reader": reader or "", "what": ""}, names, "~", 50)
+                for narrowed in _NARROWED:
+                    wanted = ReadQuery(reader or "", names=names, **narrowed)
+                    found = page_of_reads(connection, tenant, wanted, "~", 50)
+                    assert len(found.rows) == (0 if narrowed else expected)
                 if what:
                     lendings(connection, what, 50)
-    assert len(statements) >= 17
+    assert len(statements) >= 17 + 8 * (len(_NARROWED) - 1)
     assert scans(filled, statements) == []
 
 
