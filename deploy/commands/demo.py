@@ -5,6 +5,9 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
+from deploy.demo.plan import ENOUGH, NUM_HELD_OUT, NUM_STEPS
+from deploy.launcher.options import SMOLLM2
+
 Arm = Literal["online", "control"]
 
 
@@ -13,12 +16,12 @@ def demo(
     arms: Annotated[
         str, typer.Option(help="Which to run, in order; control gives each answer another one's reward.")
     ] = "online,control",
-    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm, at most.")] = 12,
+    steps: Annotated[int, typer.Option(min=1, help="Training steps per arm, at most.")] = NUM_STEPS,
     enough: Annotated[
         float, typer.Option(min=0, max=1, help="Stop learning once more than this share of the last 64 answers is right; 1: never.")
-    ] = 0.75,
-    exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = 80,
-    model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = "smollm2",
+    ] = ENOUGH,
+    exam: Annotated[int, typer.Option(min=1, help="Held-out answers before and after.")] = NUM_HELD_OUT,
+    model: Annotated[str, typer.Option(help="smollm2; tiny shows the machinery alone, and learns nothing.")] = SMOLLM2,
     json: Annotated[Path | None, typer.Option("--json", help="Write what was found to this file, too.")] = None,
     directory: Annotated[Path | None, typer.Option("--dir", help="Where to run; a new folder in your cache otherwise.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data directories, to look at with headrace audit.")] = False,
@@ -27,6 +30,9 @@ def demo(
 
     Two arms, one after another: online, and a control whose rewards are shuffled, which takes as many steps and must not
     improve. Each is a fresh Headrace with real SGLang, a trainer, and weights swapped while the agent keeps talking.
+
+    Exit status 1 where something failed: a swap aborted a request, a personal value lies at rest, or held-out success rose by
+    less than 0.30, unless --model, --steps, --exam or --enough asked for less than the whole.
 
     \b
     Examples:

@@ -6,6 +6,7 @@ The control arm differs in one thing: its user gives each answer the reward of a
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from deploy.demo import measure
 from deploy.demo.actors import Actor
@@ -26,7 +27,7 @@ from deploy.demo.plan import (
 )
 from deploy.demo.progress import Show
 from deploy.demo.recipe import RECIPE
-from deploy.demo.task import Task, share
+from deploy.demo.task import Task, partial_share, share
 from deploy.launcher.running import RunningStack
 from deploy.launcher.stack import TRAINER
 from deploy.paths import Paths
@@ -97,9 +98,9 @@ class ArmRun:
             while len(answers) < n:
                 fresh = self._task.answers(agent.lines.new())
                 answers += fresh
-                phase.at(len(answers), f"success {share(answers):.2f}")
+                phase.at(len(answers), f"success {share(answers):.2f}, partial credit {partial_share(answers):.2f}")
                 patience.wait(bool(fresh))
-        return Exam(sum(answer.success for answer in answers), n)
+        return Exam(sum(answer.success for answer in answers), sum(answer.partial for answer in answers), n)
 
     def _learn(self, stack: RunningStack, key: str, desk: str) -> list[Answer]:
         """Traffic, rewards seconds later, training and swaps, until the last step's version serves, or enough was learned."""
@@ -112,7 +113,8 @@ class ArmRun:
                     answers += self._task.answers(agent.lines.new())
                     before, num_swaps = num_swaps, measure.num_swaps(client)
                     recent = answers[-_NUM_RECENT:]
-                    found = f"{len(answers)} answers, success of the last {len(recent)}: {share(recent):.2f}"
+                    of_recent = f"success {share(recent):.2f}, partial credit {partial_share(recent):.2f}"
+                    found = f"{len(answers)} answers, of the last {len(recent)}: {of_recent}"
                     phase.at(num_swaps, f"version {num_swaps}, {found}")
                     enough = len(recent) == _NUM_RECENT and share(recent) > plan.enough
                     patience.wait(num_swaps > before)
@@ -126,8 +128,13 @@ class ArmRun:
         return Actor(_AGENT, [*common, *arguments], f"{stack.gateway}/v1", key, "--outbox", out, log)
 
     def _user(self, stack: RunningStack, key: str, agent: Actor) -> Actor:
-        delay = [f"{limit:g}" for limit in self._plan.reward_delay_s]
-        control = ["--shuffle"] if self._arm == "control" else []
-        arguments = ["--outbox", str(agent.out), "--delay-s", *delay, "--seed", str(self._plan.seed), *control]
+        arguments = user_arguments(self._plan, self._arm, agent.out)
         out, log = self._directory / "rewards.jsonl", self._directory / "rewards.log"
         return Actor(_USER, arguments, f"{stack.gateway}/v1", key, "--log", out, log)
+
+
+def user_arguments(plan: DemoPlan, arm: Arm, outbox: Path) -> list[str]:
+    """What the user of an arm is told: in the control arm, to deal the rewards at random."""
+    delay = [f"{limit:g}" for limit in plan.reward_delay_s]
+    control = ["--shuffle"] if arm == "control" else []
+    return ["--outbox", str(outbox), "--delay-s", *delay, "--seed", str(plan.seed), *control]

@@ -27,6 +27,8 @@ def measure(stack: RunningStack, answers: list[Answer], result: ArmResult) -> No
         _wait_drained(client)
         status = client.status()
         result.num_answers = len(answers)
+        result.num_right = sum(answer.success for answer in answers)
+        result.num_partial = sum(answer.partial for answer in answers)
         result.num_events = status.events
         result.redactions = dict(status.redactions)
         result.rewards = {row.version: (row.mean, row.num) for row in client.reward_stats()}

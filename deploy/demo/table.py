@@ -9,10 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deploy.demo.intervals import wilson
-from deploy.demo.plan import ArmResult, Exam, Share
-
-GOAL = 0.30
-"""Absolute rise of held-out success that a run is there to show."""
+from deploy.demo.plan import GOAL, ArmResult, Exam, Share
 
 
 def print_table(console: Console, results: list[ArmResult], pictures: list[Path]) -> None:
@@ -36,9 +33,11 @@ def _rows(results: list[ArmResult]) -> dict[str, list[str]]:
 
     return {
         "held-out success before": row(lambda r: _exam(r.before)),
+        "… partial credit alone, before": row(lambda r: _partial(r.before)),
         "held-out success after": row(lambda r: _exam(r.after)),
+        "… partial credit alone, after": row(lambda r: _partial(r.after)),
         "rise": row(lambda r: f"{rise(r):+.2f}"),
-        "answers rewarded": row(lambda r: str(r.num_answers)),
+        "answers rewarded": row(_answers),
         "swaps": row(lambda r: str(len(r.swaps))),
         "requests in flight at each": row(lambda r: " ".join(str(swap.num_in_flight) for swap in r.swaps) or "—"),
         "aborted by swaps": row(lambda r: str(num_aborted(r))),
@@ -94,6 +93,8 @@ def as_json(results: list[ArmResult], seed: int, seconds: float) -> dict[str, An
         "before": main.before.share if main.before else None,
         "after": main.after.share if main.after else None,
         "n": main.after.n if main.after else 0,
+        "partial_before": main.before.partial_share if main.before else None,
+        "partial_after": main.after.partial_share if main.after else None,
         "seconds": round(seconds, 1),
         "swaps": len(main.swaps),
         "in_flight_at_swaps": [swap.num_in_flight for swap in main.swaps],
@@ -116,6 +117,15 @@ def _exam(exam: Exam | None) -> str:
         return "—"
     low, high = wilson(exam.num_successes, exam.n)
     return f"{exam.share:.2f}  [{low:.2f}, {high:.2f}]  n={exam.n}"
+
+
+def _partial(exam: Exam | None) -> str:
+    return "—" if exam is None else f"{exam.partial_share:.2f}"
+
+
+def _answers(result: ArmResult) -> str:
+    num_none = result.num_answers - result.num_right - result.num_partial
+    return f"{result.num_answers}: {result.num_right} right, {result.num_partial} with partial credit, {num_none} with none"
 
 
 def _reward(result: ArmResult, version: str) -> str:

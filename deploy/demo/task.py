@@ -21,11 +21,17 @@ class Task:
         found = []
         for line in lines:
             ticket = self._tickets[line["ticket"]]
-            success = judge(line["answer"], ticket).success
-            found.append(Answer(line["turns"][-1]["completion"], success, bool(ticket.personal)))
+            verdict = judge(line["answer"], ticket)
+            partial = not verdict.success and verdict.reward > 0
+            found.append(Answer(line["turns"][-1]["completion"], verdict.success, partial, bool(ticket.personal)))
         return found
 
 
 def share(answers: Sequence[Answer]) -> float:
     """Successes per answer; 0 where there is none."""
     return sum(answer.success for answer in answers) / max(1, len(answers))
+
+
+def partial_share(answers: Sequence[Answer]) -> float:
+    """Answers that earned partial credit alone, per answer; 0 where there is none."""
+    return sum(answer.partial for answer in answers) / max(1, len(answers))

@@ -56,12 +56,13 @@ class Supervisor:
         return name
 
 
-def end_on_signals(ended: asyncio.Event, kill: Callable[[], None]) -> None:
-    """The first Ctrl-C or SIGTERM sets ``ended``; another one calls ``kill``."""
+def end_on_signals(ended: asyncio.Event, children: Mapping[str, Child]) -> None:
+    """The first Ctrl-C or SIGTERM sets ``ended``; another one kills those that ``children`` holds by then at once."""
 
     def received() -> None:
         if ended.is_set():
-            kill()
+            for child in children.values():
+                child.kill()
         ended.set()
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -68,7 +68,7 @@ class _Up:
 
     async def run(self) -> None:
         ended = asyncio.Event()
-        end_on_signals(ended, self._kill)
+        end_on_signals(ended, self._children)
         with self._report.waiting("making the model ready"):
             model_dir = await _unless(ended, ensure_model(self._options))
         if model_dir is None:
@@ -91,10 +91,6 @@ class _Up:
             self._report.say("no worker may serve yet; `headrace workers` says why")
         self._write_stack_file()
         self._on_ready(self._endpoints, first)
-
-    def _kill(self) -> None:
-        for child in self._children.values():
-            child.kill()
 
     def _client(self) -> DataProxyClient:
         return DataProxyClient(self._paths.socket, keyfiles.KeyFiles(self._paths.config_dir).api_key("admin"))

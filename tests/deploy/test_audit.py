@@ -22,7 +22,7 @@ from deploy.cli import app
 from deploy.launcher.lock import InstanceLock
 from tests.dataproxy.api.served import serve
 from tests.dataproxy.ledger.lived_in import READER, live
-from tests.dataproxy.proxy import Clock, Proxy
+from tests.dataproxy.proxy import SECRET_WORD, Clock, Proxy
 
 
 class Running:
@@ -108,6 +108,25 @@ def test_search_finds_text_and_says_where_to_go_on(headrace: Running) -> None:
     assert isinstance(events, list) and {event["tenant"] for event in events} == {"acme", "other"} and found["next_after"] is None
     assert "--after" in headrace("audit", "search", "--limit", "1").stdout
     assert "Nothing here" in headrace("audit", "search", "hunter2").stdout
+
+
+def test_a_redacted_event_is_shown_with_spans_and_surrogates_and_the_look_is_on_record(headrace: Running) -> None:
+    listed = headrace.json("audit", "list", "--session", "named-acme", "--kind", "model_call")["events"]
+    assert isinstance(listed, list) and len(listed) == 1
+    event_id = listed[0]["event_id"]
+    shown = headrace("audit", "show", event_id, "--purpose", "case 9").stdout
+    assert SECRET_WORD not in shown and "my word is <PASSWORD_1>" in shown
+    (found,) = re.findall(r"<PASSWORD_1> PASSWORD by word \(1\.00\) at (/\S+) (\d+):(\d+)", shown)
+    assert re.search(r"tokens choice 0: 3 prompt and \d+ output ids, 1 masked", shown)
+
+    event = headrace.json("audit", "show", f"chatcmpl-{event_id}{16 * '0'}")["event"]  # by the answer's own id, too
+    assert isinstance(event, dict)
+    (span,) = event["spans"]
+    assert (span["path"], span["start"], span["end"]) == (found[0], int(found[1]), int(found[2]))
+    assert span["path"] == "/request/messages/1/content" and "my word is <PASSWORD_1>" in json.dumps(event["o"])
+    assert "my word is <PASSWORD_1>"[span["start"] : span["end"]] == span["surrogate"]
+    reads = headrace.json("audit", "log")["rows"]
+    assert isinstance(reads, list) and [row["purpose"] for row in reads if row["what"] == "event"] == ["case 9", ""]
 
 
 def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Path) -> None:

@@ -4,10 +4,15 @@ import socket
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from deploy.errors import AlreadyRunning, NameTaken, NotEnoughMemory, PortTaken
 from deploy.launcher import checks
 from deploy.launcher.lock import InstanceLock, is_held
+from deploy.launcher.options import UpOptions
+from deploy.launcher.report import Report
+from deploy.launcher.up import run
+from deploy.paths import Paths
 
 
 def test_a_taken_port_is_named_with_another_to_try() -> None:
@@ -38,6 +43,16 @@ def test_too_little_memory_is_said_with_both_figures() -> None:
     with pytest.raises(NotEnoughMemory, match=r"needs about 1048576\.0 GiB of memory and \d+\.\d GiB is available"):
         checks.require_memory(2**50, "Headrace")
     checks.require_memory(1, "Headrace")
+
+
+def test_a_start_that_needs_more_memory_than_there_is_ends_with_that_sentence_and_nothing_is_made(tmp_path: Path) -> None:
+    paths = Paths(tmp_path / "data", tmp_path / "config")
+    asked = UpOptions(paths, port=0, model="tiny", num_ranks=10**7)  # 0.7 GiB each
+    with pytest.raises(
+        NotEnoughMemory, match=r"^Headrace with the model tiny needs about 7000002\.5 GiB of memory and .*--no-train"
+    ):
+        run(asked, Report(Console()), lambda *_: pytest.fail("it started"))
+    assert not is_held(paths.run_dir) and not paths.config_dir.exists() and not paths.log_dir.exists()
 
 
 def test_a_second_instance_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:

@@ -1,16 +1,25 @@
-"""The demo's figures: intervals against published numbers, the JSON that programs read, and a verdict that admits failure."""
+"""The demo's figures: intervals against published numbers, both arms in table and JSON, and a verdict that admits failure."""
 
+import json
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from deploy.demo.actors import JsonLines
+from deploy.demo.arm import user_arguments
 from deploy.demo.curve import draw
 from deploy.demo.intervals import wilson
-from deploy.demo.plan import ArmResult, Exam, Share, Swap
-from deploy.demo.run import require_promises
+from deploy.demo.plan import Answer, Arm, ArmResult, DemoPlan, Exam, Share, Swap
+from deploy.demo.progress import Show
+from deploy.demo.run import require_promises, run
 from deploy.demo.table import as_json, verdict
+from deploy.demo.task import Task
 from deploy.errors import DemoFailed
+from examples.triage.tickets import tickets
+from examples.triage.user import parse_arguments
 
 ISSUE_FIELDS = {
     "before", "after", "n", "seconds", "swaps", "in_flight_at_swaps", "aborted", "events", "redactions", "trainable_share",
@@ -21,11 +30,15 @@ ISSUE_FIELDS = {
 def result(arm: str = "online", after: int = 60, aborted: int = 0) -> ArmResult:
     return ArmResult(
         arm="control" if arm == "control" else "online", seconds=300.0,
-        before=Exam(6, 120), after=Exam(after, 120), num_answers=640,
+        before=Exam(6, 30, 120), after=Exam(after, 12, 120), num_answers=640, num_right=300, num_partial=200,
         swaps=[Swap("v000001", 16, aborted, 0.3, 0.001), Swap("v000002", 12, 0, 0.3, 0.003)],
         rewards={"v000000": (0.1, 32), "v000001": (0.4, 32)}, num_events=2000, redactions={"email": 40},
         trainable=Share(600, 640), trainable_personal=Share(180, 220), num_values_searched=190, planted_found=True,
     )  # fmt: skip
+
+
+def plan(directory: Path, arms: tuple[Arm, ...] = ("online", "control")) -> DemoPlan:
+    return DemoPlan(1, arms, directory, num_steps=12, num_held_out=80, keep=False)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +54,7 @@ def test_json_holds_every_promised_field_and_both_arms() -> None:
     assert (body["before"], body["after"], body["n"], body["swaps"], body["in_flight_at_swaps"]) == (0.05, 0.5, 120, 2, [16, 12])
     assert body["logprob_diff_median"] == pytest.approx(0.002)
     assert body["trainable_share"] == 0.9375
+    assert (body["partial_before"], body["partial_after"]) == (0.25, 0.1)
     assert (body["control_before"], body["control_after"]) == (0.05, pytest.approx(7 / 120))
 
 
@@ -50,18 +64,78 @@ def test_a_run_that_learned_too_little_says_so() -> None:
     assert "NOT reached" in verdict([result(after=20)])
 
 
-def test_broken_promises_are_named() -> None:
-    require_promises([result()])
+def test_broken_promises_are_named(tmp_path: Path) -> None:
+    asked = plan(tmp_path)
+    require_promises(asked, [result()])
     with pytest.raises(DemoFailed, match="aborted 1 requests"):
-        require_promises([result(aborted=1)])
+        require_promises(asked, [result(aborted=1)])
     found = result()
     found.num_values_found, found.places_found = 1, ["data/logs/gateway.log (raw)"]
     with pytest.raises(DemoFailed, match=r"1 personal values.*\n.*gateway\.log"):
-        require_promises([found])
+        require_promises(asked, [found])
     blind = result()
     blind.planted_found = False
     with pytest.raises(DemoFailed, match="planted control"):
-        require_promises([blind])
+        require_promises(asked, [blind])
+
+
+def test_a_whole_run_that_rises_by_less_than_the_goal_is_refused(tmp_path: Path) -> None:
+    asked, low = plan(tmp_path), result(after=41)
+    with pytest.raises(DemoFailed, match=r"^online: held-out success rose by \+0\.29, less than the \+0\.30.*--seed"):
+        require_promises(asked, [low, result("control")])
+    require_promises(asked, [result(after=42), result("control", after=7)])  # by 0.30; the control need not rise
+    require_promises(asked, [replace(low, before=None)])  # nothing to compare with
+
+
+@pytest.mark.parametrize("less", [{"model": "tiny"}, {"num_steps": 5}, {"num_held_out": 8}, {"enough": 0.1}])
+def test_a_run_that_was_asked_for_less_need_not_rise(tmp_path: Path, less: dict[str, object]) -> None:
+    require_promises(replace(plan(tmp_path), **less), [result(after=6)])  # type: ignore[arg-type]
+
+
+def test_both_arms_are_run_and_shown_side_by_side(tmp_path: Path) -> None:
+    asked: list[tuple[Arm, ArmResult | None]] = []
+
+    def arm_run(plan: DemoPlan, arm: Arm, show: Show, first: ArmResult | None) -> ArmResult:
+        asked.append((arm, first))
+        return result(arm, after=60 if arm == "online" else 7)
+
+    screen = StringIO()
+    run(plan(tmp_path / "demo"), Console(file=screen, width=200), tmp_path / "found.json", arm_run)
+    assert [arm for arm, _ in asked] == ["online", "control"]
+    assert asked[0][1] is None and asked[1][1] is not None and asked[1][1].arm == "online"  # as many steps, the same first exam
+    lines = {
+        line.split("│")[1].strip(): [cell.strip() for cell in line.split("│")[2:4]]
+        for line in screen.getvalue().splitlines()
+        if "│" in line
+    }
+    assert lines["rise"] == ["+0.45", "+0.01"]
+    assert lines["… partial credit alone, before"] == ["0.25", "0.25"] and lines["… partial credit alone, after"] == [
+        "0.10",
+        "0.10",
+    ]
+    assert lines["answers rewarded"] == 2 * ["640: 300 right, 200 with partial credit, 140 with none"]
+    assert "With shuffled rewards it changed by +0.01." in screen.getvalue()
+    assert [arm["arm"] for arm in json.loads((tmp_path / "found.json").read_text())["arms"]] == ["online", "control"]
+
+
+@pytest.mark.parametrize("arm", ["online", "control"])
+def test_the_user_of_the_control_arm_alone_deals_rewards_at_random(
+    tmp_path: Path, arm: Arm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://x/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    told = parse_arguments(user_arguments(plan(tmp_path), arm, tmp_path / "answers.jsonl"))
+    assert (told.shuffle, told.seed, told.delay_s) == (arm == "control", 1, [1.0, 3.0])
+
+
+def test_an_answer_is_right_or_earns_partial_credit_or_nothing() -> None:
+    ticket = tickets("train")[0]
+    said = [f'{{"order": {ticket.order}}}', '{"order": 1}', "Hello"]
+    lines = [{"ticket": ticket.id, "answer": text, "turns": [{"completion": text}]} for text in said]
+    personal = bool(ticket.personal)
+    assert Task().answers(lines) == [
+        Answer(said[0], True, False, personal), Answer(said[1], False, True, personal), Answer(said[2], False, False, personal),
+    ]  # fmt: skip
 
 
 def test_the_curve_is_a_png(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -105,6 +106,49 @@ def test_a_child_that_cannot_start_is_explained_and_the_others_end(start: Start,
     assert "I cannot start: no such model" in err
     assert "Try another one." in err
     wait_gone(pid_in(tmp_path / "steady"))
+
+
+@pytest.mark.slow
+def test_an_engine_that_dies_while_it_starts_is_named_with_its_log_and_what_it_needs(start: Start, tmp_path: Path) -> None:
+    process = start("steady", "engine")
+    _, err = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == 1
+    assert err.startswith("engine ended while starting (killed by signal 9"), err
+    assert f"The last lines of {tmp_path / 'engine.log'}:\n    Load weight begin.\n" in err
+    assert err.rstrip().splitlines()[-1].startswith("The engine needs about 2.5 GiB of free memory; `--model tiny`")
+    wait_gone(pid_in(tmp_path / "steady"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_during_the_start_ends_what_runs_what_starts_and_what_has_not_begun(start: Start, tmp_path: Path) -> None:
+    process = start("parent", "starting", "steady")
+    begun = tmp_path / "starting.begun"
+    while not (begun.exists() and begun.read_text()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    pids = [pid_in(path) for path in (tmp_path / "parent", tmp_path / "parent.grandchild", begun)]
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == 0, err
+    assert "nothing is left running" in out and "all are up" not in out
+    for pid in pids:
+        wait_gone(pid)
+    assert not (tmp_path / "steady").exists()
+
+
+@pytest.mark.slow
+def test_a_second_ctrl_c_kills_at_once_what_the_first_waits_for(start: Start, tmp_path: Path) -> None:
+    process = start("deaf", "parent")
+    read_until(process, "all are up")
+    pids = [pid_in(tmp_path / name) for name in ("deaf", "parent", "parent.grandchild")]
+    process.send_signal(signal.SIGINT)
+    read_until(process, "parent has ended")  # it would wait for the other for an hour
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=_WAIT_S)
+    assert process.returncode == 0, err
+    assert "deaf has ended" in out and "nothing is left running" in out
+    for pid in pids:
+        wait_gone(pid)
 
 
 def test_a_child_that_cannot_be_asked_and_refuses_its_settings_is_explained_too(start: Start) -> None:

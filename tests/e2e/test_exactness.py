@@ -4,17 +4,19 @@ The reference is the tests' own tap in the engine's scheduler process, which sha
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anthropic
+import msgspec
 import numpy as np
 import openai
 import pytest
 
 from atdp.events import TokenRecord
-from atdp.samples import Lease
+from atdp.samples import Lease, TokenSequence, TrainSample, TurnSpan
 from atdp.versions import version_index
 from dataproxy.client import SyncDataProxyClient
 from dataproxy.client.review import ReviewClient
@@ -26,7 +28,7 @@ from tests.e2e import oracle
 from tests.e2e.conftest import TappedStack
 from tests.engine_fixture import Tapped
 from workers.trainer.credit import PerTurn
-from workers.trainer.rows import build_rows
+from workers.trainer.rows import build_rows, unique_masks
 from workers.trainer.vault import open_sample
 
 pytestmark = pytest.mark.e2e
@@ -196,28 +198,69 @@ def test_one_changed_id_is_seen(tapped_stack: TappedStack, calls: list[Call]) ->
             assert_same(reference, [replace(found[0], **{field: changed})], 1)
 
 
+@pytest.fixture(scope="module")
+def lease(tapped_stack: TappedStack, calls: list[Call]) -> Lease:
+    """What a trainer is given of all those calls, once."""
+    return lease_all(tapped_stack.stack, sum(call.num_choices for call in calls))
+
+
+Had = Callable[[TurnSpan], list[Tokens]]
+
+
+def had_by(tap: Path, calls: list[Call]) -> Had:
+    """What the scheduler had, by turn of a batch."""
+    by_event = {oracle.event_id(call.completion_id): from_tap(tap, call) for call in calls}
+    return lambda turn: by_event[turn.event_id]
+
+
+def assert_turns(ids: list[int], sequence: TokenSequence, had: Had) -> None:
+    """Each turn that `ids` reach to is what the scheduler had, with all that came before it."""
+    for turn in sequence.turns:
+        if turn.end <= len(ids):
+            versions = sequence.version_indices()[turn.start : turn.end].tolist()
+            assert Tokens(ids[: turn.start], ids[turn.start : turn.end], versions) in had(turn)
+
+
+def assert_batch(sample: TrainSample, had: Had) -> None:
+    """A leased trajectory and the trainer's rows of it hold the scheduler's ids, and each sampled token is trained on once."""
+    for sequence in sample.sequences:
+        sampled = np.zeros(len(sequence), np.bool_)
+        for turn in sequence.turns:
+            sampled[turn.start : turn.end] = True
+        assert (sequence.mask() == sampled).all()
+        assert_turns(sequence.ids().tolist(), sequence, had)
+    rows = build_rows([sample], [PerTurn(1.0)], head_index=0)
+    sources = [one for one, mask in zip(sample.sequences, unique_masks(sample), strict=True) if mask.any()]
+    for row, sequence in zip(rows, sources, strict=True):
+        assert_turns(row.token_ids.tolist(), sequence, had)
+    trained = sum(int(row.trained.sum()) for row in rows)
+    assert trained == len({(t.event_id, t.choice, i) for s in sample.sequences for t in s.turns for i in range(t.start, t.end)})
+
+
 def test_the_trainers_batch_holds_the_ids_that_the_scheduler_had_and_trains_on_sampled_tokens_alone(
-    tapped_stack: TappedStack, calls: list[Call]
+    tapped_stack: TappedStack, calls: list[Call], lease: Lease
 ) -> None:
-    stack, tap = tapped_stack
-    lease = lease_all(stack, sum(call.num_choices for call in calls))
-    by_event = {oracle.event_id(call.completion_id): call for call in calls}
-    seen: set[str] = set()
+    had = had_by(tapped_stack.tap, calls)
     for sample in lease.samples:
-        for sequence in sample.sequences:
-            ids, mask = sequence.ids().tolist(), sequence.mask()
-            sampled = np.zeros(len(sequence), np.bool_)
-            for turn in sequence.turns:
-                prefix, output = ids[: turn.start], ids[turn.start : turn.end]
-                versions = sequence.version_indices()[turn.start : turn.end].tolist()
-                assert Tokens(prefix, output, versions) in from_tap(tap, by_event[turn.event_id])
-                sampled[turn.start : turn.end] = True
-                seen.add(turn.event_id)
-            assert (mask == sampled).all()
-        rows = build_rows([sample], [PerTurn(1.0)], head_index=0)
-        trained = sum(int(row.trained.sum()) for row in rows)
-        assert trained == len({(t.event_id, t.choice, i) for s in sample.sequences for t in s.turns for i in range(t.start, t.end)})
-    assert seen == set(by_event)
+        assert_batch(sample, had)
+    seen = {turn.event_id for sample in lease.samples for sequence in sample.sequences for turn in sequence.turns}
+    assert seen == {oracle.event_id(call.completion_id) for call in calls}
+
+
+def test_one_changed_id_of_the_trainers_batch_is_seen(tapped_stack: TappedStack, calls: list[Call], lease: Lease) -> None:
+    had = had_by(tapped_stack.tap, calls)
+    sample = max(lease.samples, key=lambda one: max(len(sequence.turns) for sequence in one.sequences))
+    sequence = max(sample.sequences, key=lambda one: len(one.turns))
+    assert len(sequence.turns) > 1
+    for turn in sequence.turns:
+        for place in (turn.start - 1, turn.end - 1):  # of what was asked, and of what was sampled
+            ids = sequence.ids().copy()
+            ids[place] += 1
+            changed = msgspec.structs.replace(sequence, token_ids=ids.tobytes())
+            with pytest.raises(AssertionError):
+                assert_batch(msgspec.structs.replace(sample, sequences=[changed]), had)
+            with pytest.raises(AssertionError):
+                assert_turns(ids.tolist(), sequence, had)
 
 
 PERSONAL = "write to ann.bo@acme-corp.io, card 4111 1111 1111 1111, call +1 (212) 867-5309"

@@ -1,4 +1,4 @@
-"""The check that matters: on the same weights, the engine's logprobs are those of a plain forward pass."""
+"""The check that matters: on the same weights, the engine's logprobs are those of the trainer, and of a plain forward pass."""
 
 import asyncio
 import uuid
@@ -12,7 +12,11 @@ from transformers import AutoModelForCausalLM
 
 from tests.conformance.answers import Answer, parse
 from tests.engine_fixture import FIRST_VERSION, MODEL_NAME, RunningEngine
+from tests.workers.trainer.micro import row
 from workers.inference.client import EngineClient, swap
+from workers.trainer.packing import pack
+from workers.trainer.policy import Policy
+from workers.trainer.ranks import Ranks
 
 pytestmark = pytest.mark.engine
 
@@ -35,16 +39,27 @@ def forward_logprobs(model_dir: Path, prompt_ids: list[int], output_ids: list[in
     return scores.gather(1, torch.tensor(output_ids)[:, None])[:, 0].numpy()
 
 
+def trainer_logprobs(policy: Policy, prompt_ids: list[int], output_ids: list[int], temperature: float) -> np.ndarray:
+    """The same by the trainer's own forward, as a step takes it: [N] float32."""
+    ids = prompt_ids + output_ids
+    with torch.no_grad():
+        logprobs, _ = policy.logprobs(pack([row(ids, range(len(prompt_ids), len(ids)), temperature=temperature)]))
+    policy.release()
+    return logprobs.numpy()
+
+
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-def test_engine_and_trainer_logprobs_agree_in_float32(sglang_engine: RunningEngine, temperature: float) -> None:
-    deltas = []
+def test_engine_and_trainer_logprobs_agree_in_float32(sglang_engine: RunningEngine, ranks: Ranks, temperature: float) -> None:
+    policy, of_trainer, of_plain_forward = Policy(sglang_engine.model_dir, ranks, "float32"), [], []
     for question in QUESTIONS:
         answer = answer_to(sglang_engine, question, temperature)
         choice = answer.choice()
-        mine = forward_logprobs(sglang_engine.model_dir, answer.prompt_ids, choice.output_ids, temperature)
-        deltas.append(np.abs(mine - np.asarray(choice.logprobs, dtype=np.float32)))
-    assert np.median(np.concatenate(deltas)) <= TOLERANCE
-    assert np.max(np.concatenate(deltas)) <= TOLERANCE
+        asked, sampled = (answer.prompt_ids, choice.output_ids, temperature), np.asarray(choice.logprobs, dtype=np.float32)
+        of_trainer.append(np.abs(trainer_logprobs(policy, *asked) - sampled))
+        of_plain_forward.append(np.abs(forward_logprobs(sglang_engine.model_dir, *asked) - sampled))
+    for deltas in (np.concatenate(of_trainer), np.concatenate(of_plain_forward)):
+        assert np.median(deltas) <= TOLERANCE
+        assert np.max(deltas) <= TOLERANCE
 
 
 async def test_after_a_swap_the_prefix_cache_holds_nothing_of_the_old_weights(

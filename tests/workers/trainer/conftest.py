@@ -1,20 +1,10 @@
-"""One rank in this process, and the micro model."""
+"""The micro model."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.workers.trainer.micro import make_micro
-from workers.trainer.ranks import Ranks, start_ranks, stop_ranks
-
-
-@pytest.fixture(scope="session")
-def ranks() -> Iterator[Ranks]:
-    """The only rank."""
-    started = start_ranks()
-    yield started
-    stop_ranks()
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from safetensors.torch import load_file
 
 from tests.workers.trainer import critic_ranks
 from tests.workers.trainer.critic_ranks import AGAIN, ELSEWHERE, KEPT
+from tests.workers.trainer.micro import assert_same
 from workers.trainer.critic import Told, read_critic
 from workers.trainer.paths import TrainerPaths
 from workers.trainer.ranks import Ranks
@@ -25,15 +26,6 @@ def contents(data_dir: Path, version: str) -> dict[str, torch.Tensor]:
     critic = {f"critic.{name}": tensor.double() for name, tensor in read_critic(directory).items()}
     assert critic["critic.num_updates"].item() == 12  # four passes on each of three batches
     return {**load_file(directory / "model.safetensors"), **critic}
-
-
-def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], start: dict[str, torch.Tensor]) -> None:
-    """Equal but for the order of summation: by norm, to a thousandth of how far training moved each tensor."""
-    norm = torch.linalg.vector_norm
-    assert left.keys() == right.keys()
-    for name, tensor in left.items():
-        moved = norm(tensor - start.get(name, torch.zeros_like(tensor)))
-        assert norm(right[name] - tensor) <= 1e-3 * moved + 1e-6, name
 
 
 def test_two_ranks_learn_with_a_critic_as_one(micro: Path, ranks: Ranks, tmp_path: Path) -> None:
