@@ -14,11 +14,11 @@ from sqlalchemy import Connection, select
 from atdp.events import Event
 from dataproxy.assemble.calls import Placement
 from dataproxy.digests import KeyedDigests
-from dataproxy.ingest.tool_results import ToolResult
+from dataproxy.ingest.tool_results import AskedCall, ToolResult
 from dataproxy.store.compression import decompress
-from dataproxy.store.events import StoredEvent
-from dataproxy.store.known import stored_among
-from dataproxy.store.reading import body_of
+from dataproxy.store.events import Content, StoredEvent
+from dataproxy.store.known import MESSAGES, stored_among
+from dataproxy.store.reading import body_of, content_spans
 from dataproxy.store.schema import content, event
 
 
@@ -87,10 +87,10 @@ def _new(
         if not known.take(owner, event_id):
             continue
         parent_id = where.parent_id if result.is_latest else None
-        name, arguments = result.name, result.arguments
-        if not name and parent_id is not None:
-            name, arguments = _asked_for(connection, owner, parent_id, asked.get(parent_id), result.call_id)
-        found.append((_made(item, result, event_id, name, arguments), _placed(where, parent_id)))
+        call = result.asked
+        if not call.name and parent_id is not None:
+            call = _asked_for(connection, owner, parent_id, asked.get(parent_id), result.call_id)
+        found.append((_made(item, result, event_id, call), _placed(where, parent_id)))
     return found
 
 
@@ -119,31 +119,35 @@ def _older(batch: Sequence[Brought], ids: Sequence[Sequence[str]], known: _Known
             yield from ((owner, event_id) for event_id in older)
 
 
-def _asked_for(connection: Connection, owner: str, parent_id: str, in_batch: StoredEvent | None, call_id: str) -> tuple[str, str]:
-    """(name, arguments) of a call that stands in the stored answer alone: the agent sent the result, not the conversation."""
-    for message in _answers(connection, owner, parent_id, in_batch):
-        for call in message.get("tool_calls") or []:
+def _asked_for(connection: Connection, owner: str, parent_id: str, in_batch: StoredEvent | None, call_id: str) -> AskedCall:
+    """A call that stands in the stored answer alone: the agent sent the result, not the conversation."""
+    for answer in _answers(connection, owner, parent_id, in_batch):
+        message: dict[str, Any] = msgspec.json.decode(answer.data, type=dict)
+        for place, call in enumerate(message.get("tool_calls") or []):
             if call.get("id") == call_id:
-                function = call.get("function") or {}
-                return str(function.get("name") or ""), str(function.get("arguments") or "")
-    return "", ""
+                return AskedCall.of(call.get("function"), answer.spans, place)
+    return AskedCall()
 
 
-def _answers(connection: Connection, owner: str, event_id: str, in_batch: StoredEvent | None) -> list[dict[str, Any]]:
+def _answers(connection: Connection, owner: str, event_id: str, in_batch: StoredEvent | None) -> list[Content]:
     if in_batch is not None:
-        named = {part.digest.hex(): part.data for part in in_batch.contents}
-        return [msgspec.json.decode(named[name], type=dict) for name in in_batch.event.a.get("messages", [])]
+        named = {part.digest.hex(): part for part in in_batch.contents}
+        return [named[name] for name in in_batch.event.a.get("messages", [])]
     query = select(event.c.body).where(event.c.tenant == owner, event.c.event_id == event_id)
     packed = connection.execute(query).scalar()
     if packed is None:
         return []
-    names = body_of(packed).a.get("messages", [])
-    where = (content.c.tenant == owner, content.c.digest.in_([bytes.fromhex(name) for name in names]))
-    return [msgspec.json.decode(decompress(row.data), type=dict) for row in connection.execute(select(content).where(*where))]
+    digests = [bytes.fromhex(name) for name in body_of(packed).a.get("messages", [])]
+    spans = content_spans(connection, {(owner, digest) for digest in digests})
+    rows = connection.execute(select(content).where(content.c.tenant == owner, content.c.digest.in_(digests)))
+    return [Content(row.digest, decompress(row.data), spans[owner, row.digest]) for row in rows]
 
 
-def _made(item: Brought, result: ToolResult, event_id: str, name: str, arguments: str) -> StoredEvent:
-    """The result is the message that the model was shown: it stands in ``o``, once in the store, as every message does."""
+def _made(item: Brought, result: ToolResult, event_id: str, call: AskedCall) -> StoredEvent:
+    """The result is the message that the model was shown: it stands in ``o``, once in the store, as every message does.
+
+    Name and arguments are copied out of the message that asked, and the spans of what was redacted in them with them.
+    """
     brought_by = item.event.event
     error = result.error()
     made = Event(
@@ -154,13 +158,13 @@ def _made(item: Brought, result: ToolResult, event_id: str, name: str, arguments
         kind="tool_call",
         started_at=brought_by.started_at,
         ended_at=brought_by.started_at,
-        boundary="messages",
+        boundary=MESSAGES,
         o={"messages": [result.content.digest.hex()]},
-        a={"name": name, "call_id": result.call_id, "arguments": arguments},
+        a={"name": call.name, "call_id": result.call_id, "arguments": call.arguments},
         y={"is_error": bool(error)} | ({"error": {"type": error}} if error else {}),
         m={"brought_by": brought_by.event_id},
     )
-    return StoredEvent(event=made, contents=[result.content])
+    return StoredEvent(event=made, contents=[result.content], spans=list(call.spans))
 
 
 def _placed(of_call: Placement, parent_id: str | None) -> Placement:

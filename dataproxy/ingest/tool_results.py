@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from atdp.events import Span
 from dataproxy.digests import KeyedDigests
 from dataproxy.drain.exchange import ParsedExchange
 from dataproxy.store.events import Content, StoredEvent
@@ -22,17 +23,41 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(slots=True, frozen=True)
+class AskedCall:
+    """What the model asked of a tool, redacted: ``arguments`` is the model's text; both are "" where nobody knows the call.
+
+    ``spans`` are the values that were redacted in the two; their paths start at the event that is made of the call.
+    """
+
+    name: str = ""
+    arguments: str = ""
+    spans: Sequence[Span] = ()
+
+    @classmethod
+    def of(cls, function: Any, spans: Sequence[Span], place: int) -> "AskedCall":
+        """The call ``function``, number ``place`` of a message; ``spans`` are the message's, and their paths start at it."""
+        here = f"/tool_calls/{place}/function/"
+        paths = [(f"{here}{name}", f"/a/{name}") for name in ("name", "arguments")] if spans else []
+        moved = [
+            msgspec.structs.replace(span, path=to + span.path[len(path) :])
+            for path, to in paths
+            for span in spans
+            if span.path == path or span.path.startswith(f"{path}/")
+        ]
+        return cls(_of(function, "name"), _of(function, "arguments"), moved)
+
+
+@dataclass(slots=True, frozen=True)
 class ToolResult:
     """One result. ``key`` says which call of its session it is, however often the history is sent again.
 
-    ``name`` and ``arguments`` (the model's text, redacted) are "" where the call itself was not sent back. ``is_latest``: it
-    answers the last turn of the assistant, or the call lies with the engine.
+    ``asked`` says nothing where the call itself was not sent back. ``is_latest``: it answers the last turn of the assistant, or
+    the call lies with the engine.
     """
 
     key: bytes
     call_id: str
-    name: str
-    arguments: str
+    asked: AskedCall
     content: Content
     is_latest: bool
 
@@ -58,17 +83,19 @@ def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredE
     contents = {part.digest.hex(): part for part in stored.contents}
     names: Sequence[str] = stored.event.o["messages"]
     last_turn = max((i for i, role in enumerate(roles) if role == "assistant"), default=-1)
-    calls: dict[str, tuple[Any, Any]] = {}
+    calls: dict[str, tuple[Any, AskedCall]] = {}
     seen: Counter[bytes] = Counter()
     found = []
     for i, role in enumerate(roles):
         if role == "assistant":
-            for of_raw, of_clean in zip(_calls(raw[i]), _calls(clean[i]), strict=False):
-                calls[str(of_raw.get("id"))] = (of_raw.get("function"), of_clean.get("function"))
+            spans = contents[names[i]].spans
+            for place, (of_raw, of_clean) in enumerate(zip(_calls(raw[i]), _calls(clean[i]), strict=False)):
+                asked = AskedCall.of(of_clean.get("function"), spans, place)
+                calls[str(of_raw.get("id"))] = (of_raw.get("function"), asked)
         if role != "tool" or not raw[i].get("tool_call_id"):
             continue
         call_id = str(raw[i]["tool_call_id"])
-        said, shown = calls.get(call_id, (None, None))
+        said, asked = calls.get(call_id, (None, AskedCall()))
         same = _same(call_id, _of(said, "name"), _of(said, "arguments"))
         key = digests.of(b"tool-call", same + b"%d" % seen[same])
         seen[same] += 1
@@ -76,8 +103,7 @@ def tool_results(parsed: ParsedExchange, redacted_messages: Any, stored: StoredE
             ToolResult(
                 key=key,
                 call_id=str(clean[i].get("tool_call_id")),
-                name=_of(shown, "name"),
-                arguments=_of(shown, "arguments"),
+                asked=asked,
                 content=contents[names[i]],
                 is_latest=i > last_turn,
             )

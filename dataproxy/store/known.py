@@ -10,6 +10,8 @@ from dataproxy.store.schema import event, quarantine
 _CHUNK = 500
 GATEWAY = "gateway"
 """The boundary of an exchange that a gateway journaled."""
+MESSAGES = "messages"
+"""The boundary of an event that the data proxy made of messages: its own spans are copies of theirs, and count once with them."""
 
 
 def stored_among(connection: Connection, tenant: str, event_ids: Sequence[str]) -> set[str]:

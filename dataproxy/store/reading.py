@@ -63,7 +63,7 @@ def _read(connection: Connection, query: Select[Any]) -> list[tuple[int, Event]]
     rows = connection.execute(query).all()
     bodies = [body_of(row.body) for row in rows]
     named = {(row.tenant, digest) for row, body in zip(rows, bodies, strict=True) for digest, _ in named_contents(body)}
-    contents, spans = _contents(connection, named), _content_spans(connection, named)
+    contents, spans = _contents(connection, named), content_spans(connection, named)
     own = _event_spans(connection, [(row.tenant, row.event_id) for row in rows])
     return [(row.position, _event(row, body, contents, spans, own)) for row, body in zip(rows, bodies, strict=True)]
 
@@ -139,7 +139,8 @@ def _contents(connection: Connection, keys: set[_Key]) -> dict[_Key, Any]:
     return found
 
 
-def _content_spans(connection: Connection, keys: set[_Key]) -> dict[_Key, list[Span]]:
+def content_spans(connection: Connection, keys: set[_Key]) -> dict[_Key, list[Span]]:
+    """The spans of contents, by (tenant, digest), in their order; their paths start at the content."""
     found: dict[_Key, list[Span]] = defaultdict(list)
     for tenant, digests in _by_tenant(keys):
         where = (content_span.c.tenant == tenant, content_span.c.digest.in_(digests))

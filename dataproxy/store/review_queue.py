@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, exists, select
 
 from atdp.events import Span
 from dataproxy.client.vault_types import ReviewRow
+from dataproxy.store.known import MESSAGES
 from dataproxy.store.schema import content, content_span, event, event_span, review_mark
 
 CERTAIN = 0.85
@@ -20,8 +21,8 @@ _MOST_LOOKED_AT = 5000
 _PAGE = 500
 _CHUNK = 500
 _COLUMNS = ("kind", "detector", "score", "path", "start", "end", "surrogate")
-_Event: TypeAlias = Row[Any, Any, Any, Any, Any]
-"""tenant, event_id, agent, trajectory_id, started_us"""
+_Event: TypeAlias = Row[Any, Any, Any, Any, Any, Any]
+"""tenant, event_id, agent, trajectory_id, started_us, boundary"""
 
 
 def uncertain(connection: Connection, tenant: str | None, after: str, limit: int) -> tuple[list[ReviewRow], str | None]:
@@ -31,7 +32,7 @@ def uncertain(connection: Connection, tenant: str | None, after: str, limit: int
         return {
             (owner, event_id)
             for owner, mine in groupby(sorted(page, key=lambda one: one.tenant), key=lambda one: one.tenant)
-            for event_id in _with_uncertain(connection, owner, [one.event_id for one in mine])
+            for event_id in _with_uncertain(connection, owner, list(mine))
         }
 
     return _chosen(connection, tenant, after, limit, choose, ("low_confidence", CERTAIN))
@@ -86,7 +87,7 @@ def _chosen(
 
 def _events(connection: Connection, tenant: str | None, after: str, kind: str) -> Sequence[_Event]:
     """A page of events that nobody has marked."""
-    columns = (event.c.tenant, event.c.event_id, event.c.agent, event.c.trajectory_id, event.c.started_us)
+    columns = (event.c.tenant, event.c.event_id, event.c.agent, event.c.trajectory_id, event.c.started_us, event.c.boundary)
     marked = exists().where(review_mark.c.tenant == event.c.tenant, review_mark.c.event_id == event.c.event_id)
     query = select(*columns).where(~marked).order_by(event.c.event_id.desc(), event.c.tenant).limit(_PAGE)
     query = query if tenant is None else query.where(event.c.tenant == tenant)
@@ -94,10 +95,11 @@ def _events(connection: Connection, tenant: str | None, after: str, kind: str) -
     return connection.execute(query.where(event.c.event_id < after) if after else query).all()
 
 
-def _with_uncertain(connection: Connection, tenant: str, event_ids: Sequence[str]) -> set[str]:
-    mine = (event_span.c.tenant == tenant, event_span.c.event_id.in_(event_ids), event_span.c.score < CERTAIN)
+def _with_uncertain(connection: Connection, tenant: str, page: Sequence[_Event]) -> set[str]:
+    own = [one.event_id for one in page if one.boundary != MESSAGES]
+    mine = (event_span.c.tenant == tenant, event_span.c.event_id.in_(own), event_span.c.score < CERTAIN)
     found = set(connection.execute(select(event_span.c.event_id).where(*mine)).scalars())
-    owners = _owners(connection, tenant, event_ids)
+    owners = _owners(connection, tenant, [one.event_id for one in page])
     for chunk in _chunks(list(owners)):
         those = (content_span.c.tenant == tenant, content_span.c.digest.in_(chunk), content_span.c.score < CERTAIN)
         found.update(owners[digest] for digest in connection.execute(select(content_span.c.digest).where(*those)).scalars())

@@ -11,6 +11,7 @@ from atdp.rewards import effective_reward
 from atdp.versions import version_name
 from dataproxy.client.trajectory_types import TrajectoryRow
 from dataproxy.store.compression import decompress
+from dataproxy.store.known import MESSAGES
 from dataproxy.store.reading import named_contents
 from dataproxy.store.rewards import rewards_of
 from dataproxy.store.schema import content, content_span, eligibility, event, event_span
@@ -88,9 +89,10 @@ def kinds_of(connection: Connection, keys: Sequence[_Key]) -> dict[_Key, Counter
     for owner, ids in by_tenant(keys):
         holders: dict[bytes, set[str]] = defaultdict(set)
         own: dict[str, str] = {}
-        query = select(event.c.event_id, event.c.trajectory_id, event.c.body)
+        query = select(event.c.event_id, event.c.trajectory_id, event.c.boundary, event.c.body)
         for row in connection.execute(query.where(event.c.tenant == owner, event.c.trajectory_id.in_(ids))):
-            own[row.event_id] = row.trajectory_id
+            if row.boundary != MESSAGES:
+                own[row.event_id] = row.trajectory_id
             for digest, _ in named_contents(_named(row.body)):
                 holders[digest].add(row.trajectory_id)
         for digests in chunks_of(list(holders)):

@@ -21,6 +21,7 @@ RELEASED = {"x-headrace-release": "shop-2026.11"}
 NOW_US = 1_780_000_000_000_000
 _MINUTE_US = 60_000_000
 BATCH = "batch-4"
+_RESULT = '{"state": "shipped", "carrier": "DHL", "door code": "' + SECRET_WORD + '"}'
 _SYSTEM = {"role": "system", "content": "You help customers of a bicycle shop. Look orders up before you answer."}
 
 
@@ -51,7 +52,7 @@ async def tell(proxy: Proxy) -> dict[str, str]:
 async def _orders(journal: Journal, at: int) -> int:
     first = [_SYSTEM, user(f"Where is my order 1042? My password is {SECRET_WORD}, mail me.")]
     looked = call("call_1", "find_order", '{"order": 1042, "mail": "' + SECRET_WORD + '"}')
-    second = [*first, looked, {"role": "tool", "tool_call_id": "call_1", "content": '{"state": "shipped", "carrier": "DHL"}'}]
+    second = [*first, looked, {"role": "tool", "tool_call_id": "call_1", "content": _RESULT}]
     third = [*second, said("It was shipped by DHL yesterday."), user("שלום, when does it come? 明天?")]
     prompt, outputs = [1, 2, SECRET_ID, 4], [[7, 8, SECRET_ID, 9, 11, 12]]
     await write(

@@ -2,10 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
 
 import pytest
 from msgspec import structs
@@ -20,6 +16,7 @@ from dataproxy.store.scope import EVERYBODY
 from dataproxy.store.version_orders import ask_order, move_order
 from dataproxy.store.versions import get_version, register_version
 from tests.console.conftest import Stage
+from tests.console.gateway_metrics import answering
 
 pytestmark = pytest.mark.slow
 
@@ -210,7 +207,7 @@ def test_a_share_is_offered_where_a_second_worker_is_or_nothing_is_known_of_work
     stack = stage.proxy.services.data_dir / "run" / "stack.json"
     stack.parent.mkdir(exist_ok=True)
     workers = ["w1"]
-    with answering_metrics(workers) as address:
+    with answering(lambda: "".join(f'headrace_gateway_worker_health{{worker="{one}"}} 0\n' for one in workers)) as address:
         stack.write_text(json.dumps({"gateway": address}))
         for path in ("/learning", "/versions/v000001"):
             assert "needs two workers, and the gateway has one" in trainer.get(path).text
@@ -219,31 +216,6 @@ def test_a_share_is_offered_where_a_second_worker_is_or_nothing_is_known_of_work
         workers.append("w2")
         assert share in trainer.get("/learning").text and "two workers" not in trainer.text
     stack.unlink()
-
-
-@contextmanager
-def answering_metrics(workers: list[str]) -> Iterator[str]:
-    """The address of a gateway that says how ``workers`` are."""
-
-    class Answer(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            text = "".join(f'headrace_gateway_worker_health{{worker="{one}"}} 0\n' for one in workers).encode()
-            self.send_response(200)
-            self.send_header("content-length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    with HTTPServer(("127.0.0.1", 0), Answer) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_what_became_of_a_version_names_who_ordered_it_and_why(stage: Stage) -> None:

@@ -122,6 +122,16 @@ def test_a_trajectory_reads_like_the_conversation(stage: Stage) -> None:
         assert piece in text, piece
 
 
+def test_what_was_redacted_in_a_tools_call_and_result_is_marked_with_its_kind(stage: Stage) -> None:
+    browser = stage.browser()
+    browser.get(f"/trajectories/{stage.names['orders']}")
+    (turn,) = (article for article in browser.page.split("</article>") if '<span class="kind">tool call</span>' in article)
+    mark = '<mark title="redacted: PASSWORD">&lt;PASSWORD_1&gt;<small>PASSWORD</small></mark>'
+    parts = dict(re.findall(r'<div class="part (call|result)">(.*?)</div>', turn, re.S))
+    assert f"&#34;mail&#34;: &#34;{mark}&#34;" in parts["call"] and f"&#34;door code&#34;: &#34;{mark}&#34;" in parts["result"]
+    assert '<span class="tag mark">PASSWORD 2</span>' in turn
+
+
 def test_a_turn_shows_its_own_reward_with_who_gave_it_and_when(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['orders']}")

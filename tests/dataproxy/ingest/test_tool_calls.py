@@ -6,10 +6,13 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
+from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.store.reading import events_of, list_events
+from dataproxy.store.review_queue import uncertain
 from dataproxy.store.schema import content, event, trajectory
+from dataproxy.store.trajectories import list_trajectories
 from tests.dataproxy.exchanges import call_in, exchange, user, write
-from tests.dataproxy.proxy import SECRET_WORD, Proxy
+from tests.dataproxy.proxy import SECRET_WORD, UNSURE_WORD, Proxy
 
 ASKED = [{"id": "call_1", "type": "function", "function": {"name": "lookup", "arguments": '{"order": "A-7"}'}}]
 
@@ -132,18 +135,18 @@ def in_messages(result: str) -> tuple[Any, Any]:
     return call_in("messages", asked, first), call_in("messages", {**asked, "messages": [user("where?"), ask, back]}, said)
 
 
-def in_responses(result: str) -> tuple[Any, Any]:
+def in_responses(result: str, order: str = "A-7") -> tuple[Any, Any]:
     """Two calls of OpenAI's Responses, the whole history in the second."""
-    ask = {"type": "function_call", "call_id": "toolu_1", "name": "lookup", "arguments": '{"order":"A-7"}'}
+    ask = {"type": "function_call", "call_id": "toolu_1", "name": "lookup", "arguments": '{"order":"' + order + '"}'}
     back = {"type": "function_call_output", "call_id": "toolu_1", "output": f"Error: {result}"}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "sorry"}]}
     first = call_in("responses", {"input": [user("where?")]}, {"output": [ask], "status": "completed"})
     return first, call_in("responses", {"input": [user("where?"), ask, back]}, {"output": [said], "status": "completed"})
 
 
-def in_responses_stored(result: str) -> tuple[Any, Any]:
+def in_responses_stored(result: str, order: str = "A-7") -> tuple[Any, Any]:
     """The same, but the second names the first and sends the result alone."""
-    first, (asked, got) = in_responses(result)
+    first, (asked, got) = in_responses(result, order)
     back = {"type": "function_call_output", "call_id": "toolu_1", "output": f"Error: {result}"}
     body = {"model": "tiny", "input": [back], "previous_response_id": first[0].completion_id}
     return first, (msgspec.structs.replace(asked, body=msgspec.json.encode(body)), got)
@@ -165,6 +168,39 @@ async def test_every_dialect_with_tools_tells_of_them(proxy: Proxy, dialect: Any
     assert msgspec.json.decode(made.a["arguments"]) == {"order": "A-7"}
     assert made.y["is_error"] and "no such order" in made.o["messages"][0]["content"]
     assert made.parent_id == first[0].event_id
+
+
+@pytest.mark.parametrize("dialect", [in_responses, in_responses_stored])
+@pytest.mark.parametrize("together", [True, False])
+async def test_what_was_redacted_in_a_call_and_in_its_result_is_marked_in_its_event(
+    proxy: Proxy, dialect: Any, together: bool
+) -> None:
+    first, second = dialect(f"no such order, mail {SECRET_WORD}", f"of {SECRET_WORD}")
+    journal = proxy.journal()
+    for pair in (first, second):
+        await write(journal, pair)
+        if not together:
+            proxy.drain()
+    journal.close()
+    proxy.drain()
+    (made,) = tool_events(proxy)
+    in_arguments, in_result = made.spans
+    assert (in_arguments.path, in_result.path) == ("/a/arguments", "/request/messages/0/content")
+    texts = (made.a["arguments"], made.o["messages"][0]["content"])
+    found = [text[span.start : span.end] for text, span in zip(texts, made.spans, strict=True)]
+    assert found == ["<PASSWORD_1>", "<PASSWORD_1>"] and {span.kind for span in made.spans} == {"PASSWORD"}
+
+
+async def test_a_value_in_a_call_counts_once_and_waits_for_one_look(proxy: Proxy) -> None:
+    asked = call("call_1", '{"name": "' + UNSURE_WORD + '"}')
+    first = exchange([user("who?")], answers=[asks(asked)], started_us=10)
+    await drained(proxy, first, exchange([user("who?"), asks(asked), gave("nobody")], "nobody", started_us=20))
+    (made,) = tool_events(proxy)
+    assert [span.kind for span in made.spans] == ["PERSON"]
+    with proxy.services.database.read() as connection:
+        (row,) = list_trajectories(connection, "acme", TrajectoryQuery(), (), "", 10).rows
+        waiting, _ = uncertain(connection, "acme", "", 10)
+    assert row.redactions == {"PERSON": 1} and [one.event_id for one in waiting] == [first[0].event_id]
 
 
 async def test_a_prompt_of_plain_text_has_no_tools(proxy: Proxy) -> None:
