@@ -67,9 +67,9 @@ def outcome(answer: Any) -> str:
     return "streamed" if headers["content-type"].startswith("text/event-stream") else "whole"
 
 
-def direct_headers(number: int) -> dict[str, str]:
+def direct_headers(name: str) -> dict[str, str]:
     """What the gateway would set, apart from the order to record."""
-    return {"x_headrace_rid": f"direct-{number}", "x_headrace_cache_salt": "direct"}
+    return {"x_headrace_rid": name, "x_headrace_cache_salt": "direct"}
 
 
 async def forget(engine: httpx.AsyncClient) -> None:
@@ -83,7 +83,7 @@ async def test_the_gateway_answers_as_the_engine_does(edge: Edge, sglang_engine:
     async with httpx.AsyncClient(base_url=sglang_engine.url, timeout=300) as engine:
         for number, drawn in enumerate(draw(NUM_REQUESTS)):
             await forget(engine)
-            direct, _ = await ask(port, drawn.path, drawn.body, **direct_headers(number))
+            direct, _ = await ask(port, drawn.path, drawn.body, **direct_headers(f"direct-{number}"))
             await forget(engine)
             through, _ = await ask(edge.port, drawn.path, drawn.body)
             seen[drawn.path, outcome(direct)] += 1
@@ -96,6 +96,7 @@ async def test_the_gateway_answers_as_the_engine_does(edge: Edge, sglang_engine:
 async def test_a_response_is_read_back_and_answered_on_as_with_the_engine(edge: Edge, sglang_engine: RunningEngine) -> None:
     port, seen = int(sglang_engine.url.rpartition(":")[2]), Counter[Any]()
     drawn = [one.body for one in draw(NUM_REQUESTS) if one.path == RESPONSES][:NUM_CHAINS]
+    drawn += [{**body, "store": False} for body in drawn[:8]]
     async with httpx.AsyncClient(base_url=sglang_engine.url, timeout=300) as engine:
 
         async def chain(port: int, number: int, first: Body, **headers: str) -> list[Any]:
@@ -107,13 +108,13 @@ async def test_a_response_is_read_back_and_answered_on_as_with_the_engine(edge: 
             await forget(engine)
             on = {key: value for key, value in first.items() if key != "input"} | {"input": "And?", "previous_response_id": name}
             if headers:
-                headers["x_headrace_rid"] = f"direct-on-{number}"
+                headers["x_headrace_rid"] = f"resp_direct-on-{number}"
             said, _ = await ask(port, RESPONSES, on, known=name, **headers)
             kept, _ = await ask(port, f"{RESPONSES}/{name}", known=name)
             return [answer, said, kept]
 
         for number, first in enumerate(drawn):
-            direct = await chain(port, number, first, **direct_headers(number))
+            direct = await chain(port, number, first, **direct_headers(f"resp_direct-{number}"))
             through = await chain(edge.port, number, first)
             assert through == direct, f"{json.dumps(first)}\n  directly: {direct}\n  through:  {through}"
             seen[tuple(status for status, *_ in direct)] += 1
