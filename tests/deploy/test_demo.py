@@ -1,6 +1,7 @@
 """The demo's machinery, whole and real, on the tiny model: it learns nothing, and everything else must hold."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,8 @@ def test_one_arm_from_nothing_to_the_table(tmp_path: Path) -> None:
     found_file = tmp_path / "found.json"
     options = ["--model", "tiny", "--arms", "online", "--steps", "2", "--exam", "8", "--dir", str(tmp_path / "demo")]
     command = [sys.executable, "-m", "deploy.cli", "demo", *options, "--json", str(found_file)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
+    environment = os.environ | {"HEADRACE_TRAINER_COMPUTE_DTYPE": "float32"}  # as the engine computes
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
     found = json.loads(found_file.read_text())
@@ -23,6 +25,8 @@ def test_one_arm_from_nothing_to_the_table(tmp_path: Path) -> None:
     assert max(found["in_flight_at_swaps"]) > 0, "no request was in flight at any swap"
     assert found["aborted"] == 0
     assert found["events"] >= 64
+    assert 0 <= found["logprob_diff_median"] <= 0.01
+    assert found["partial_before"] is not None and found["partial_after"] is not None
     assert sum(found["redactions"].values()) > 0
     assert 0 < found["trainable_share"] <= 1
     assert 0 <= found["trainable_share_personal"] <= found["trainable_share"]
