@@ -1,5 +1,6 @@
 """What governance does, by real clicks and keys: each action with its effect in the store and its leaf in the log."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -7,11 +8,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webdriver import WebDriver
 from sqlalchemy import select
 
 from dataproxy.store.consents import ConsentBook
+from dataproxy.store.review_queue import SAMPLED_PER_MILLE
 from dataproxy.store.schema import (
     api_key,
     consent,
@@ -25,9 +28,11 @@ from dataproxy.store.schema import (
     vault_approval,
     version_order,
 )
+from dataproxy.store.versions import get_version, register_version
 from tests.console.chrome import seated, send, sign_in, turned, wait
 from tests.console.conftest import Stage
 from tests.dataproxy import proxy as proxy_for_tests
+from tests.dataproxy.exchanges import exchange, user, write
 
 pytestmark = pytest.mark.slow
 Console = tuple[WebDriver, str, Stage]
@@ -205,6 +210,65 @@ def test_an_order_is_given_and_taken_back(console: Console) -> None:
     ) == 2
 
 
+def test_a_canary_gets_another_share_is_ended_and_compared_with_what_serves(console: Console) -> None:
+    driver, address, stage = console
+    with stage.proxy.services.database.write() as connection:
+        canary = structs.replace(get_version(connection, "v000003"), state="canary")
+        register_version(connection, canary, "internal-trainer", stage.proxy.clock())
+    before = stage.leaves("version_order")
+    with seated(driver, address, stage.proxy.key("admin", "", "")):
+        driver.get(f"{address}/learning")
+        send(driver, "/compare", "Compare", first="v000003", second="v000004")
+        assert "v000003 and v000004" in text_of(driver) and "Entropy" in text_of(driver)
+        driver.execute_cdp_cmd("Network.enable", {})
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/console/orders?*"]})  # no button is replaced under a click
+        for version, deed, says, fields in (
+            ("v000003", "Change its share", "v000003 answers the share that you say", {"percent": "25", "reason": "look longer"}),
+            ("v000004", "End the canary", "v000004 goes on serving", {"reason": "it was rude"}),
+        ):
+            driver.get(f"{address}/learning")
+            with turned(driver):
+                driver.find_element(By.XPATH, f"//tr[td[1]/a[text()='{version}']]//a[starts-with(text(), '{deed}')]").click()
+            assert says in text_of(driver)
+            send(driver, "/order", deed, **fields)
+            assert "waits for the keeper" in text_of(driver)
+            send(driver, "/withdraw", "Take it back")
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    columns = (version_order.c.version, version_order.c.action, version_order.c.share, version_order.c.said)
+    waited = stage.proxy.rows(select(*columns).where(version_order.c.state == "waiting").order_by(version_order.c.order_id))
+    assert waited[-2:] == [("v000003", "canary", 0.25, "look longer"), ("v000004", "serve", 1.0, "it was rude")]
+    assert stage.leaves("version_order") == before + 4
+    with stage.proxy.services.database.write() as connection:
+        register_version(connection, structs.replace(canary, state="retired"), "internal-trainer", stage.proxy.clock())
+
+
+def test_a_sample_for_audit_is_opened_and_marked(console: Console) -> None:
+    driver, address, stage = console
+    digests, now_us = stage.proxy.services.digests("acme"), stage.proxy.clock()
+    drawn = next(
+        pair
+        for pair in (exchange([user("A call that was drawn")], session="drawn", started_us=now_us) for _ in range(2000))
+        if int.from_bytes(digests.of(b"sample", pair[0].event_id.encode())[:4]) % 1000 < SAMPLED_PER_MILLE
+    )
+    journal = stage.proxy.journal()
+    asyncio.run(write(journal, drawn))
+    journal.close()
+    stage.proxy.drain()
+    before = stage.leaves("review_mark")
+    driver.get(f"{address}/review")
+    with turned(driver):
+        driver.find_element(By.LINK_TEXT, "Samples for audit").click()
+    with turned(driver):
+        driver.find_element(By.XPATH, f"//tr[td[text()='{drawn[0].event_id}']]//a").click()
+    assert "A call that was drawn" in text_of(driver) and "None." in text_of(driver)
+    send(driver, "/review/", "Mark it as right")
+    assert "The mark is on record" in driver.find_element(By.ID, "marked").text
+    marked = select(review_mark.c.verdict).where(review_mark.c.event_id == drawn[0].event_id)
+    assert stage.proxy.rows(marked) == [("right",)] and stage.leaves("review_mark") == before + 1
+    driver.get(f"{address}/review?why=sample")
+    assert drawn[0].event_id not in text_of(driver)
+
+
 def downloaded(driver: WebDriver, directory: Path, name: str, label: str) -> Path:
     """The file that a click on the link or button ``label`` brings; ``name`` is a pattern of its name."""
     directory.mkdir(exist_ok=True)
@@ -235,6 +299,15 @@ def test_a_list_is_taken_along_and_evidence_proves_itself_without_us(console: Co
     rows = tmp_path / "evidence" / "events.jsonl"
     rows.write_text(rows.read_text().replace("bicycle", "tricycle", 1))
     assert verify().returncode == 1
+
+
+def test_a_list_is_taken_along_as_parquet(console: Console, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    driver, address, stage = console
+    driver.get(f"{address}/trajectories?session=shop-1")
+    table = parquet.read_table(downloaded(driver, tmp_path, "headrace-trajectories-acme-20260528.parquet", "Parquet"))
+    assert set(table["trajectory_id"].to_pylist()) == {stage.names["orders"]}
+    assert stage.on_record("export of trajectories")[-1] == '{"session":"shop-1"}'
 
 
 def links(driver: WebDriver) -> list[str]:

@@ -1,4 +1,4 @@
-"""Somebody who has never seen it answers the four questions by links and labels that README and docs/console.md name."""
+"""Somebody who has never seen it answers the four questions by links and labels that the README names."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,22 +18,22 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Newcomer:
-    """Clicks and fills in only what the documents name."""
+    """Clicks and fills in only what the README names."""
 
     def __init__(self, driver: WebDriver) -> None:
         self.driver = driver
-        self.documents = (_ROOT / "README.md").read_text() + (_ROOT / "docs" / "console.md").read_text()
+        self.readme = " ".join((_ROOT / "README.md").read_text().split())
 
     def click(self, label: str, given: bool = False) -> None:
         """A link or a button to another page by what it says; ``given``: that is the name in the question itself."""
-        assert given or f"*{label}*" in self.documents, f"no document names {label}"
+        assert given or f"*{label}*" in self.readme, f"the README does not name {label}"
         path = f"//a[normalize-space()='{label}'] | //button[normalize-space()='{label}']"
         with turned(self.driver):
             self.driver.find_element(By.XPATH, path).click()
 
     def fill(self, label: str, text: str) -> None:
         """A field by its label."""
-        assert f"*{label}*" in self.documents, f"no document names {label}"
+        assert f"*{label}*" in self.readme, f"the README does not name {label}"
         field = self.driver.find_element(By.XPATH, f"//label[starts-with(normalize-space(), '{label}')]/input")
         field.clear()
         field.send_keys(text)
@@ -52,7 +52,7 @@ def newcomer(stage: Stage) -> Iterator[Newcomer]:
         yield Newcomer(driver)
 
 
-def test_the_four_questions_are_answered_by_what_the_documents_name(stage: Stage, newcomer: Newcomer) -> None:
+def test_the_four_questions_are_answered_by_what_the_readme_names(stage: Stage, newcomer: Newcomer) -> None:
     before = stage.browser()
     before.get(f"/trajectories/{stage.names['hostile']}")
     reader = stage.proxy.rows(select(access_log.c.key_id).where(access_log.c.target == stage.names["hostile"]))[0][0]
