@@ -77,9 +77,11 @@ def test_a_hold_and_an_audit_by_clicks(console: tuple[WebDriver, str, Stage]) ->
     assert stage.leaves("legal_hold") == 1
     press(driver, "g", "v")
     at(driver, "/verify")
+    audits = stage.on_record("audit")
     driver.find_element(By.XPATH, "//button[text()='Verify now']").click()
     wait(driver).until(lambda d: d.find_elements(By.ID, "verdict"))
     assert "Nothing was changed" in driver.find_element(By.ID, "verdict").text
+    assert stage.on_record("audit") == [*audits, "verify"]
 
 
 def test_filters_become_a_view_and_go_again_by_clicks(console: tuple[WebDriver, str, Stage]) -> None:
