@@ -16,6 +16,7 @@ from dataproxy.store.schema import metadata
 from tests.dataproxy.exchanges import exchange, user, write
 from tests.dataproxy.ledger.lived_in import audited, copy, decide, live
 from tests.dataproxy.ledger.tampering import (
+    HANGING,
     TABLES,
     TAMPERINGS,
     Copy,
@@ -149,6 +150,18 @@ async def test_it_names_the_row(scene: Scene) -> None:
     report = audited(scene.proxy, made.database, made.checkpoints)
     assert [(one.tenant, one.table, one.key) for one in report.problems] == [("acme", "event", event_id)]
     assert "not what was stored" in report.problems[0].what
+
+
+@pytest.mark.parametrize("table", [*HANGING, "content_span"])
+async def test_a_row_under_a_tenant_that_nobody_has_heard_of_is_named(scene: Scene, table: str) -> None:
+    await scene.prepare()
+    made = scene.copy()
+    with closing(made.open()) as raw:
+        row = {**rows_of(raw, table)[0], "tenant": "stranger"}
+        names = ", ".join(f'"{name}"' for name in row)
+        raw.execute(f'INSERT INTO "{table}" ({names}) VALUES ({", ".join("?" * len(row))})', list(row.values()))
+    report = audited(scene.proxy, made.database, made.checkpoints)
+    assert [(one.tenant, one.table) for one in report.problems] == [("stranger", table)]
 
 
 @pytest.mark.parametrize("tamper", [put_back, drop_tail, swap_blobs, rewrite_file, change, other_key])
