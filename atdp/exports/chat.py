@@ -1,10 +1,14 @@
-"""Rows for Hugging Face ``datasets``: ``messages`` and ``tools`` as chat templates of ``transformers`` take them, and the reward.
+"""Rows for Hugging Face ``datasets``: the ``messages`` and ``tools`` of a conversation, and the reward.
 
-A trajectory gives a row for each answer that nothing continues, so a conversation is one row and a branch is another.
+A trajectory gives a row for each answer that nothing continues, so a conversation is one row and a branch is another. Rows agree in
+their types, whatever the tools of two agents take: arguments are JSON texts, as OpenAI has them, and so are ``tools``. As objects
+Arrow would refuse two that differ in a type, and give each call the arguments of all others as nulls.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+import msgspec
 
 from atdp.events import Event
 from atdp.exports.messages import arguments_of, calls_of, name_of, text_of
@@ -31,14 +35,27 @@ def chat_rows(trajectory: ExportedTrajectory) -> Iterator[dict[str, Any]]:
                 "agent": trajectory.agent,
                 "model": _model(event),
                 "messages": [*(chat_message(message) for message in event.o.get("messages", [])), last],
-                "tools": event.o.get("tools") or [],
+                "tools": msgspec.json.encode(event.o.get("tools") or []).decode(),
                 "reward": trajectory.reward,
                 "training": item.decisions.get(choice, "no tokens"),
             }
 
 
+def for_template(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The ``messages`` and ``tools`` of ``row`` as chat templates take them: JSON read, and without the nulls that Arrow put in."""
+    messages = [{name: value for name, value in message.items() if value is not None} for message in row["messages"]]
+    for message in messages:
+        if "tool_calls" in message:
+            message["tool_calls"] = [{**call, "function": _read(call["function"])} for call in message["tool_calls"]]
+    return {"messages": messages, "tools": msgspec.json.decode(row["tools"]) or None}
+
+
+def _read(function: Mapping[str, Any]) -> dict[str, Any]:
+    return {**function, "arguments": msgspec.json.decode(function["arguments"])}
+
+
 def chat_message(message: Any) -> dict[str, Any]:
-    """A message as templates read it: content a text, arguments an object."""
+    """A message of a row: content a text, arguments the JSON text of an object."""
     if not isinstance(message, dict):
         return {"role": "user", "content": text_of(message)}
     plain: dict[str, Any] = {"role": str(message.get("role") or "user"), "content": text_of(message.get("content"))}
@@ -47,7 +64,7 @@ def chat_message(message: Any) -> dict[str, Any]:
             {
                 "id": str(call.get("id") or ""),
                 "type": "function",
-                "function": {"name": name_of(call), "arguments": arguments_of(call)},
+                "function": {"name": name_of(call), "arguments": msgspec.json.encode(arguments_of(call)).decode()},
             }
             for call in calls
         ]

@@ -54,7 +54,7 @@ class CosignatureKept(msgspec.Struct, frozen=True):
 
 
 class LegalHold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What must be neither erased nor expire: a tenant, or an agent, session, trajectory or subject of it (``target``)."""
+    """What must not be erased, expire or train: a tenant, or an agent, session, trajectory or subject of it (``target``)."""
 
     tenant: str
     scope: str

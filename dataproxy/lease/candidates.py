@@ -1,8 +1,8 @@
 """Which trajectories may be lent now, freshest policy first, and how many are left out for which reason.
 
 Ready: rewarded, something eligible in it, idle for the agent's settling time, its reward window over (``dataproxy.lease.windows``).
-Of the ready ones some were served by both lanes, are held by another lease, have been trained often enough, are too old, or have
-lost their consent.
+Of the ready ones some were served by both lanes, are held by another lease, are on legal hold, have been trained often enough, are
+too old, or have lost their consent.
 """
 
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, sele
 
 from dataproxy.client.types import LeaseRequest
 from dataproxy.lease.windows import Now, awaits_group, held, is_judged, is_open, is_settled, with_agent
+from dataproxy.retain.holds import is_on_hold
 from dataproxy.store.schema import trajectory
 
 _PAGE = 256
@@ -73,6 +74,7 @@ def count_left_out(connection: Connection, terms: Terms, most: int) -> dict[str,
     same = and_(looked_at.c.tenant == trajectory.c.tenant, looked_at.c.trajectory_id == trajectory.c.trajectory_id)
     reason = case(
         (held(), "leased"),
+        (is_on_hold(), "legal_hold"),
         (trajectory.c.times_trained >= terms.max_reuse, "reused"),
         (_mixed(), "mixed_lanes"),
         (trajectory.c.newest_version < terms.oldest_version, "stale"),
@@ -89,7 +91,7 @@ def _candidates(terms: Terms) -> Select[Any]:
     return (
         select(*columns)
         .select_from(with_agent())
-        .where(_ready(terms), ~_mixed(), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms))
+        .where(_ready(terms), ~_mixed(), ~held(), trajectory.c.times_trained < terms.max_reuse, _fresh(terms), ~is_on_hold())
         .order_by(trajectory.c.newest_version.desc(), trajectory.c.last_us, trajectory.c.trajectory_id)
     )
 

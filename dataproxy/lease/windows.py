@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, FromClause, and_, case, exists, func, literal, not_, or_, select, true
 from sqlalchemy.sql.selectable import Join
 
+from dataproxy.retain.holds import is_on_hold
 from dataproxy.store.rewards import given_by_rule, insert_reward
 from dataproxy.store.schema import agent, judgement, lease_item, reward, trajectory
 
@@ -85,14 +86,15 @@ def _has_terminal(of: FromClause) -> ColumnElement[bool]:
 
 
 def where_it_is(now: Now) -> ColumnElement[str]:
-    """One word on how far a trajectory is: the first that holds of trained, not_eligible, leased, no_reward_by_deadline, no_reward,
-    judge_waits, window_open, settling, group_waits, ready.
+    """One word on how far a trajectory is: the first that holds of trained, not_eligible, leased, legal_hold,
+    no_reward_by_deadline, judge_waits, no_reward, window_open, settling, group_waits, ready.
     """
     unrewarded = trajectory.c.num_rewards == 0
     return case(
         (trajectory.c.times_trained > 0, "trained"),
         (trajectory.c.num_eligible == 0, "not_eligible"),
         (held(), "leased"),
+        (is_on_hold(), "legal_hold"),
         (and_(unrewarded, is_past_deadline(now), agent.c.deadline_value.is_(None)), "no_reward_by_deadline"),
         (not_(is_judged()), "judge_waits"),
         (unrewarded, "no_reward"),

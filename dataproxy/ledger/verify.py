@@ -22,11 +22,29 @@ from dataproxy.ledger.signed import check_checkpoints
 from dataproxy.ledger.stored import UNREADABLE, stored_contents
 from dataproxy.ledger.unlogged import unlogged_rows
 from dataproxy.ledger.witness import WitnessVerifier
-from dataproxy.store.schema import checkpoint, content, erasure, event, log_head, log_leaf, log_salt, tombstone
+from dataproxy.store.schema import (
+    checkpoint,
+    content,
+    content_span,
+    eligibility,
+    erasure,
+    event,
+    event_span,
+    log_head,
+    log_leaf,
+    log_salt,
+    token_segment,
+    tombstone,
+)
 
 _PAGE = 500
 _MOST_PROBLEMS = 50
 _KINDS = {"event", "content", "erasure", *PLAIN}
+_LOGGED = (
+    *(log_head, log_leaf, log_salt, checkpoint, tombstone, erasure),
+    *(event, event_span, eligibility, token_segment, content, content_span),
+)
+"""Tables that the log answers for, but those whose rows stand alone."""
 
 
 def verify(
@@ -67,7 +85,7 @@ def verify(
 
 def _tenants(connection: Connection, filed: Sequence[Line]) -> list[str]:
     found = {line.tenant for line in filed}
-    for table in (log_head, log_leaf, log_salt, checkpoint, tombstone, erasure, event, content, *(k.table for k in PLAIN.values())):
+    for table in (*_LOGGED, *(kind.table for kind in PLAIN.values())):
         found.update(connection.execute(select(table.c.tenant).distinct()).scalars())
     return sorted(found)
 

@@ -1,16 +1,19 @@
-"""Legal holds: what is on hold is neither erased nor expires. Both the hold and its release are on record for good."""
+"""Legal holds: what is on hold is kept for audit alone. It is neither erased nor expires, and no trainer is lent it.
+
+Both the hold and its release are on record for good.
+"""
 
 from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, Connection, and_, exists, or_, select
 
 from atdp.ids import new_event_id
 from dataproxy.client.review_types import LegalHold
 from dataproxy.errors import NotFound, Refused
 from dataproxy.ledger.rows import append_rows
 from dataproxy.retain.targets import Belongings
-from dataproxy.store.schema import legal_hold
+from dataproxy.store.schema import event, legal_hold, trajectory
 
 SCOPES = ("tenant", "agent", "session", "trajectory", "subject")
 
@@ -68,6 +71,19 @@ def holds_on(holds: Iterable[LegalHold], tenant: str, found: Belongings) -> list
     """Those of ``holds`` that are on anything of ``found``."""
     named = {"agent": found.agents, "session": found.sessions, "trajectory": found.trajectories, "subject": found.subjects}
     return [h for h in holds if h.tenant == tenant and (h.scope == "tenant" or h.target in named.get(h.scope, ()))]
+
+
+def is_on_hold() -> ColumnElement[bool]:
+    """Of a row of ``trajectory``: a hold in force is on its tenant, on itself, or on an agent, session or subject of its events."""
+    hold, end = legal_hold.alias("hold"), legal_hold.alias("hold_end")
+    released = exists().where(end.c.tenant == hold.c.tenant, end.c.hold_id == hold.c.hold_id, end.c.action == "release")
+    columns = {"agent": event.c.agent, "session": event.c.session_id, "subject": event.c.subject}
+    named = or_(*(and_(hold.c.scope == scope, hold.c.target == column) for scope, column in columns.items()))
+    its = (event.c.tenant == trajectory.c.tenant, event.c.trajectory_id == trajectory.c.trajectory_id)
+    of_an_event = exists().where(*its, named).correlate_except(event)
+    itself = and_(hold.c.scope == "trajectory", hold.c.target == trajectory.c.trajectory_id)
+    concerned = or_(hold.c.scope == "tenant", itself, of_an_event)
+    return exists().where(hold.c.tenant == trajectory.c.tenant, hold.c.action == "add", concerned, ~released)
 
 
 def _write(connection: Connection, hold: LegalHold, hold_id: str, action: str, reason: str, key_id: str, now_us: int) -> None:

@@ -9,7 +9,7 @@ from deploy.commands.options import ConfigDir, DataDir, Json, columns, review_cl
 if TYPE_CHECKING:
     from dataproxy.client.review_types import Erasure
 
-hold = typer.Typer(help="Legal holds: what is on hold is neither erased nor expires.", no_args_is_help=True)
+hold = typer.Typer(help="Legal holds: what is on hold is neither erased nor expires, and does not train.", no_args_is_help=True)
 retention = typer.Typer(help="How long what was recorded is kept.", no_args_is_help=True)
 
 Tenant = Annotated[str, typer.Option(help="Whose.")]
@@ -112,7 +112,7 @@ def release(
     """End a hold. That it was there stays on record."""
     with review_client(data_dir, config_dir) as client:
         ended = client.release_hold(hold_id, reason)
-    print(f"{hold_id}: {ended.scope} {ended.target or ended.tenant} may be erased and may expire again.")
+    print(f"{hold_id}: {ended.scope} {ended.target or ended.tenant} may be erased, expire and train again.")
 
 
 @retention.command("set")

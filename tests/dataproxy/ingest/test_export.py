@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import pyarrow.json
 import pyarrow.parquet
 import pytest
 from atif import Trajectory
@@ -16,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sqlalchemy import select
 
 from atdp.codec import decode_event
+from atdp.exports.chat import for_template
 from atdp.reward_events import late_rewards
 from atdp.rewards import effective_reward
 from atdp.schema import event_schema
@@ -155,8 +157,31 @@ def test_chat_rows_are_taken_by_chat_templates(client: SyncDataProxyClient, tmp_
     environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
     template = environment.from_string(path.read_text())
     for row in rows.values():
-        text = template.render(messages=row["messages"], tools=row["tools"] or None, bos_token="<s>", eos_token="</s>")
+        text = template.render(**for_template(row), bos_token="<s>", eos_token="</s>")
         assert row["messages"][-1]["content"] in text
+
+
+async def test_chat_rows_agree_in_type_whatever_the_tools_take(proxy: Proxy, tmp_path: Path) -> None:
+    given = [{"order": "A-7"}, {"order": 7}, {"order": ["A-7", 7]}, {"city": {"name": "Wien"}}, {}]
+    schemas = [[{"type": "function", "function": {"name": "f", "parameters": one}}] for one in given]
+    journal = proxy.journal()
+    for at, (arguments, tools) in enumerate(zip(given, [*schemas[:-1], None], strict=True)):
+        call = {**CALL, "function": {"name": "f", "arguments": json.dumps(arguments)}}
+        asks = {"role": "assistant", "content": None, "tool_calls": [call]}
+        more = {"tools": tools} if tools else {}
+        await write(journal, exchange([user("do it")], answers=[asks], session=f"s{at}", started_us=at, **more))
+    journal.close()
+    proxy.drain()
+    out = tmp_path / "chat.jsonl"
+    with serve(proxy.services, tmp_path / "api.sock") as path, SyncDataProxyClient(path, proxy.key("reviewer")) as client:
+        assert exported(client, "chat", out) == len(given)
+    read = pyarrow.json.read_json(out).to_pylist()  # as `datasets` does
+    rows = {row["session_id"]: for_template(row) for row in read}
+    for at, arguments in enumerate(given):
+        asked, said = rows[f"s{at}"]["messages"]
+        assert asked == {"role": "user", "content": "do it"}
+        assert said["tool_calls"][0]["function"] == {"name": "f", "arguments": arguments}
+        assert rows[f"s{at}"]["tools"] == (schemas[at] if arguments else None)
 
 
 def _fail(message: str) -> None:

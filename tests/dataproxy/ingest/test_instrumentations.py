@@ -1,7 +1,7 @@
 """Spans of public instrumentations, run for real on calls to the fake engine and sent as the OTLP exporter encodes them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from gateway.app import App, create_gateway
+from gateway.polling import KeyPoller
+from gateway.settings import Settings
 from tests.dataproxy.api.served import serve
 from tests.dataproxy.ingest.test_otlp import TOOLS, post, stored
 from tests.dataproxy.proxy import SECRET_WORD, Proxy
 from tests.fakes.engine import FakeEngine
+from tests.fakes.serving import serve as serve_app
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 LIBRARIES = ["openinference.instrumentation.openai", "opentelemetry.instrumentation.openai"]
@@ -34,29 +38,53 @@ def socket_path(proxy: Proxy, tmp_path: Path) -> Iterator[Path]:
         yield path
 
 
+@pytest.fixture
+def gateway_key(proxy: Proxy) -> str:
+    """An agent's, made before the gateway asks for keys."""
+    return proxy.key("agent")
+
+
+@pytest.fixture
+async def gateway_url(proxy: Proxy, gateway_key: str) -> AsyncIterator[str]:
+    """A gateway on a real socket before the data proxy on its own; no engine is needed for spans."""
+    run, journal = proxy.data_dir / "run", proxy.journal()
+    run.mkdir(parents=True)
+    settings = Settings(data_dir=proxy.data_dir, config_dir=proxy.files.directory, engine_urls=("http://127.0.0.1:1",))
+    gateway = create_gateway(settings, journal)
+    app = App(gateway)
+    with serve(proxy.services, run / "dataproxy.sock"):
+        async with serve_app(app, http=app.http_protocol) as url:
+            await KeyPoller(gateway)()
+            yield url
+    journal.close()
+
+
 @contextmanager
-def instrumented(library: str) -> Iterator[Any]:
-    """Spans in memory, as ``library`` makes them."""
+def instrumented(library: str, exporter: Any) -> Iterator[None]:
+    """Spans go to ``exporter`` as ``library`` makes them. What it leaves wrapped at its end would count a later stream twice."""
+    from openai.resources.chat.completions import Completions
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    exporter, provider, instrumentor = InMemorySpanExporter(), TracerProvider(), import_module(library).OpenAIInstrumentor()
+    plain, provider, instrumentor = Completions.create, TracerProvider(), import_module(library).OpenAIInstrumentor()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     instrumentor.instrument(tracer_provider=provider)
     try:
-        yield exporter
+        yield
     finally:
         instrumentor.uninstrument()
+        Completions.create = plain  # type: ignore[method-assign]
         provider.shutdown()
 
 
 async def spans_of(library: str, path: str = "/v1", **call: Any) -> tuple[list[Any], Any]:
     """The spans and the answer, or the error, of a call by the OpenAI SDK to the fake engine."""
     from openai import APIStatusError, OpenAI
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+    exporter = InMemorySpanExporter()
     async with FakeEngine().serve() as url:
-        with instrumented(library) as exporter:
+        with instrumented(library, exporter):
 
             def ask() -> Any:
                 with OpenAI(base_url=f"{url}{path}", api_key="x", max_retries=0) as client:
@@ -111,3 +139,32 @@ async def test_a_failed_call_is_an_error(proxy: Proxy, socket_path: Path, librar
     assert post(socket_path, proxy.key("agent"), encoded(spans), "application/x-protobuf").status_code == 200
     (made,) = stored(proxy)
     assert made.y["is_error"] and made.y["error"]["type"]
+
+
+def streamed(library: str, exporter: Any, url: str) -> str:
+    """The text of a streamed call by the OpenAI SDK, whose span goes to ``exporter`` when it ends."""
+    from openai import OpenAI
+
+    with instrumented(library, exporter), OpenAI(base_url=f"{url}/v1", api_key="x", max_retries=0) as client:
+        stream = client.chat.completions.create(model="tiny", messages=MESSAGES, stream=True)
+        return "".join(choice.delta.content or "" for chunk in stream for choice in chunk.choices)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+async def test_a_stream_goes_to_the_store_by_the_sdks_own_exporter_through_the_gateway(
+    proxy: Proxy, gateway_key: str, gateway_url: str, library: str
+) -> None:
+    from opentelemetry.exporter.otlp.proto.http import Compression
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    headers = {"authorization": f"Bearer {gateway_key}"}
+    exporter = OTLPSpanExporter(f"{gateway_url}/v1/traces", headers=headers, compression=Compression.Gzip)
+    async with FakeEngine().serve() as engine_url:
+        text = await asyncio.to_thread(streamed, library, exporter, engine_url)
+    (made,) = stored(proxy)
+    assert (made.kind, made.boundary, made.tenant, made.agent) == ("model_call", "otlp", "acme", "triage")
+    assert [message["role"] for message in made.o["messages"]] == ["system", "user", "assistant", "tool"]
+    assert made.o["messages"][1]["content"] == "it is <PASSWORD_1>"
+    assert text and [message["content"] for message in made.a["messages"]] == [text.replace(SECRET_WORD, "<PASSWORD_1>")]
+    assert made.y["finish_reasons"] == ["stop"] and made.m["model"] == "tiny" and made.ended_at > made.started_at
+    assert SECRET_WORD.encode() not in proxy.everything_at_rest()

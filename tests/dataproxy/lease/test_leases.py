@@ -8,11 +8,14 @@ import pytest
 from sqlalchemy import select
 
 from atdp.samples import Lease
+from dataproxy.client.review_types import LegalHold
 from dataproxy.client.types import Feedback, LeaseAck, LeaseRequest
 from dataproxy.errors import NotFound, Refused
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.candidates import count_left_out, terms_of
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
+from dataproxy.lease.windows import Now, place_of
+from dataproxy.retain.holds import add_hold, release_hold
 from dataproxy.store.access_pages import lendings, named
 from dataproxy.store.reading import find_event
 from dataproxy.store.schema import event, lease_item, training_use
@@ -298,6 +301,30 @@ async def test_events_say_their_lane_and_a_trajectory_that_both_lanes_served_is_
     proxy.clock.advance(10)
     held = lease(proxy)
     assert {sample.session_id for sample in held.samples} == {"one", "other"} and held.skipped == {"mixed_lanes": 1}
+
+
+@pytest.mark.parametrize("scope", ["tenant", "agent", "session", "trajectory", "subject"])
+async def test_what_is_on_legal_hold_is_not_lent_until_it_is_released(proxy: Proxy, scope: str) -> None:
+    proxy.consent("other")
+    named = {"session": "s1", "user": "ann"}
+    elsewhere = {"agent": "billing", "session": "s2", "user": "bob", "tenant": "other" if scope == "tenant" else "acme"}
+    for name in await stored(proxy, call(proxy, "held", **named), call(proxy, "free", **elsewhere)):
+        (row,) = proxy.rows(select(event).where(event.c.event_id == name))
+        reward(proxy, name, tenant=row.tenant)
+    (on,) = proxy.rows(select(event).where(event.c.kind == "model_call", event.c.agent == "triage"))
+    targets = {"tenant": "", "agent": on.agent, "session": on.session_id, "trajectory": on.trajectory_id, "subject": on.subject}
+    with proxy.services.database.write() as connection:
+        hold = add_hold(connection, LegalHold("acme", scope, targets[scope], "case 7"), "key-9", proxy.clock())
+    proxy.clock.advance(3)
+    first = lease(proxy)
+    assert [sample.agent for sample in first.samples] == ["billing"] and first.skipped == {"legal_hold": 1}
+    now = Now(proxy.clock(), 2)
+    with proxy.services.database.read() as connection:
+        assert place_of(connection, now, "acme", on.trajectory_id) == "legal_hold"
+    with proxy.services.database.write() as connection:
+        release_hold(connection, "acme", hold.hold_id, "closed", "key-9", proxy.clock())
+    again = lease(proxy)
+    assert [sample.trajectory_id for sample in again.samples] == [on.trajectory_id] and again.skipped == {"leased": 1}
 
 
 async def test_what_is_left_out_is_counted_among_the_newest(proxy: Proxy) -> None:

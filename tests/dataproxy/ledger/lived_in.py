@@ -3,16 +3,28 @@
 import shutil
 from pathlib import Path
 
+from sqlalchemy import select
+
 from atdp.samples import BatchManifest
 from atdp.versions import PolicyVersion
-from dataproxy.client.review_types import AuditReport
-from dataproxy.client.types import Feedback, KeyInfo, LeaseAck, LeaseRequest
+from dataproxy.api.review_routes import mark_event
+from dataproxy.client.order_types import OrderAsk
+from dataproxy.client.review_types import AuditReport, Retention
+from dataproxy.client.types import Feedback, KeyInfo, LeaseAck, LeaseRequest, RecordingPolicy
+from dataproxy.client.vault_types import ReviewMark, VaultAsk
 from dataproxy.feedback import Desk, give_feedback
 from dataproxy.lease.leases import ack_lease, grant_lease
 from dataproxy.ledger.offline import audit_files
 from dataproxy.ledger.verify import verify
+from dataproxy.redact.policy import RedactionPolicy
+from dataproxy.retain.retention import set_retention
 from dataproxy.store import versions
 from dataproxy.store.access import record_access
+from dataproxy.store.recording import add_recording_policy
+from dataproxy.store.redaction import add_policy
+from dataproxy.store.schema import event
+from dataproxy.store.version_orders import ask_order
+from dataproxy.vault.approvals import ask_approval
 from tests.dataproxy.exchanges import MAC_SECRET, exchange, said, user, write
 from tests.dataproxy.proxy import BROKEN_WORD, SECRET_ID, SECRET_WORD, Clock, Proxy
 
@@ -20,7 +32,7 @@ READER = KeyInfo("key-7", "acme", "triage", "reviewer", [], 0, None, None)
 
 
 async def live(proxy: Proxy, clock: Clock) -> None:
-    """A day in the life of two tenants; every kind of row that the log knows is there, and two checkpoints of each log."""
+    """A day in the life of two tenants: all that happens by itself, and two checkpoints of each log."""
     proxy.consent("other")
     first = await _conversations(proxy, "acme")
     await _conversations(proxy, "other")
@@ -42,6 +54,20 @@ async def live(proxy: Proxy, clock: Clock) -> None:
     proxy.services.checkpoints.cut()
 
 
+def decide(proxy: Proxy, clock: Clock) -> None:
+    """What people decide of that life, a row each: policies, an order, an approval of the vault, a mark of a review."""
+    with proxy.services.database.write() as connection:
+        add_recording_policy(connection, RecordingPolicy("acme", True, "serve on", clock()), "key-9")
+        add_policy(connection, "acme", RedactionPolicy(names=("PERSON",)), "names too", "key-9", clock())
+        set_retention(connection, Retention("acme", "support", 9e4, "contract"), "key-9", clock())
+        ask_approval(connection, VaultAsk("acme", 1.0, "rare words"), "key-8", clock())
+        versions.register_version(connection, PolicyVersion("v000002", "v000001", "published", 2, "weights"), "key-2", clock())
+        ask_order(connection, OrderAsk("v000002", "canary", "try it", 0.5), "key-9", clock())
+        event_id = connection.execute(select(event.c.event_id).where(event.c.tenant == "acme")).scalars().first()
+    assert event_id is not None
+    mark_event(proxy.services, READER, event_id, ReviewMark("right", reason="as it should be"))
+
+
 def copy(proxy: Proxy, directory: Path) -> tuple[Path, Path]:
     """A copy of the database and of the checkpoints file, to be tampered with. The original must be closed or idle."""
     store = directory / "store"
@@ -54,9 +80,9 @@ def copy(proxy: Proxy, directory: Path) -> tuple[Path, Path]:
     return store / "headrace.db", directory / "ledger" / "checkpoints.jsonl"
 
 
-def audited(proxy: Proxy, database: Path, checkpoints: Path) -> AuditReport:
-    """What the audit says of a copy."""
-    *_, report = audit_files(database, checkpoints, proxy.files.ledger_public())
+def audited(proxy: Proxy, database: Path, checkpoints: Path, public: bytes | None = None) -> AuditReport:
+    """What the audit says of a copy, by the ledger's key or by another one."""
+    *_, report = audit_files(database, checkpoints, public or proxy.files.ledger_public())
     assert isinstance(report, AuditReport)
     return report
 

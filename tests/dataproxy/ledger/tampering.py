@@ -16,11 +16,12 @@ from typing import Any
 from dataproxy.ledger.merkle import Frontier
 from dataproxy.ledger.rows import PLAIN
 
+HANGING = ("event_span", "eligibility", "token_segment")
+"""Tables whose rows hang on an event, and are proven by its leaf."""
 ROWS = (
     "event",
     "content",
-    "token_segment",
-    "eligibility",
+    *HANGING,
     "content_span",
     "log_leaf",
     "log_salt",
@@ -41,12 +42,13 @@ _ORDERS = (
 
 
 class Copy:
-    """A copied store, and another of the same store at an earlier moment, to put parts of it back."""
+    """A copied store with the key that it is audited by, and another of it at an earlier moment, to put parts of it back."""
 
-    def __init__(self, database: Path, checkpoints: Path, earlier: Path) -> None:
+    def __init__(self, database: Path, checkpoints: Path, earlier: Path, public: bytes) -> None:
         self.database = database
         self.checkpoints = checkpoints
         self.earlier = earlier
+        self.public = public
 
     def open(self) -> sqlite3.Connection:
         """A raw connection that nothing of ours guards."""
@@ -76,11 +78,12 @@ def delete(copy: Copy, chance: random.Random) -> str:
 
 
 def insert(copy: Copy, chance: random.Random) -> str:
-    """One row more: a row of the table under another key."""
+    """One row more: a row of the table under another key, or also under a tenant that nobody has heard of."""
     with closing(copy.open()) as raw:
         table, _, row = _row(raw, chance, TABLES)
         unique = {"event": ["position"], "log_leaf": ["row_key"]}.get(table, [])
-        for column in [*(_key(raw, table)[1:] or ["tenant"]), *unique]:
+        stranger = ["tenant"] if chance.random() < 0.3 or table == "log_head" else []
+        for column in [*_key(raw, table)[1:], *unique, *stranger]:
             row[column] = _new(row[column])
         row = {column: value for column, value in row.items() if column != "idempotency_key"}
         names = ", ".join(f'"{column}"' for column in row)
@@ -93,7 +96,7 @@ def reorder(copy: Copy, chance: random.Random) -> str:
     with closing(copy.open()) as raw:
         pairs = []
         for table, column in _ORDERS:
-            rows = _rows(raw, table)
+            rows = rows_of(raw, table)
             pairs += [(table, column, a, b) for a in rows for b in rows if a["tenant"] == b["tenant"] and a[column] < b[column]]
         table, column, first, second = chance.choice(pairs)
         a, b = _where(raw, table, first), _where(raw, table, second)
@@ -110,7 +113,7 @@ def truncate(copy: Copy, chance: random.Random) -> str:
         table = chance.choice([name for name in TABLES if _count(raw, name)])
         num = chance.randint(1, _count(raw, table))
         key = ", ".join(f'"{column}"' for column in _key(raw, table))
-        for row in sorted(_rows(raw, table), key=str)[-num:]:
+        for row in sorted(rows_of(raw, table), key=str)[-num:]:
             raw.execute(f'DELETE FROM "{table}" WHERE {_where(raw, table, row)}')
         return f"{table}: the last {num} rows by {key} deleted"
 
@@ -120,7 +123,7 @@ def swap_blobs(copy: Copy, chance: random.Random) -> str:
     with closing(copy.open()) as raw:
         pairs = []
         for table, column in _BLOBS:
-            rows = _rows(raw, table)
+            rows = rows_of(raw, table)
             pairs += [(table, column, a, b) for a in rows for b in rows if a[column] < b[column]]
         table, column, a, b = chance.choice(pairs)
         raw.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {_where(raw, table, a)}', (b[column],))
@@ -129,10 +132,10 @@ def swap_blobs(copy: Copy, chance: random.Random) -> str:
 
 
 def rewrite_file(copy: Copy, chance: random.Random) -> str:
-    """The checkpoints file: a line less, changed, doubled or out of order, its end cut off, or the whole of it gone."""
+    """The checkpoints file: a line less, changed, doubled or garbled, its end cut off, or the whole of it gone."""
     lines = copy.checkpoints.read_text().splitlines()
     at = chance.randrange(len(lines))
-    how = chance.choice(("drop", "change", "double", "cut", "gone", "resign"))
+    how = chance.choice(("drop", "change", "double", "cut", "gone", "resign", "garble"))
     if how == "drop":
         lines.pop(at)
     elif how == "double":
@@ -141,6 +144,8 @@ def rewrite_file(copy: Copy, chance: random.Random) -> str:
         lines = lines[:at]
     elif how == "gone":
         lines = []
+    elif how == "garble":
+        lines[at] = lines[at][: len(lines[at]) // 2]
     else:
         line = json.loads(lines[at])
         if how == "change":
@@ -159,11 +164,18 @@ def put_back(copy: Copy, chance: random.Random) -> str:
     return "the database put back to an earlier state"
 
 
+def other_key(copy: Copy, chance: random.Random) -> str:
+    """The public key, as the auditor has it, is another one."""
+    at = chance.randrange(len(copy.public))
+    copy.public = copy.public[:at] + bytes([copy.public[at] ^ 1]) + copy.public[at + 1 :]
+    return f"byte {at} of the public key changed"
+
+
 def drop_tail(copy: Copy, chance: random.Random) -> str:
     """The end of one log with all that its leaves name: leaves, salts, rows, checkpoints, and a head that fits again."""
     with closing(copy.open()) as raw:
-        tenant = chance.choice([row["tenant"] for row in _rows(raw, "log_head")])
-        leaves = [row for row in _rows(raw, "log_leaf") if row["tenant"] == tenant]
+        tenant = chance.choice([row["tenant"] for row in rows_of(raw, "log_head")])
+        leaves = [row for row in rows_of(raw, "log_leaf") if row["tenant"] == tenant]
         keep = chance.randrange(len(leaves))
         for leaf in leaves[keep:]:
             raw.execute("DELETE FROM log_leaf WHERE tenant = ? AND leaf_index = ?", (tenant, leaf["leaf_index"]))
@@ -175,7 +187,7 @@ def drop_tail(copy: Copy, chance: random.Random) -> str:
 
 
 TAMPERINGS: tuple[Callable[[Copy, random.Random], str], ...] = (
-    *(change, change, delete, insert, reorder, truncate, swap_blobs, rewrite_file, drop_tail, put_back),
+    *(change, change, delete, insert, reorder, truncate, swap_blobs, rewrite_file, drop_tail, put_back, other_key),
 )
 
 
@@ -232,7 +244,7 @@ def _new(value: Any) -> Any:
 
 def _row(raw: sqlite3.Connection, chance: random.Random, tables: tuple[str, ...]) -> tuple[str, str, dict[str, Any]]:
     table = chance.choice([name for name in tables if _count(raw, name)])
-    row = chance.choice(_rows(raw, table))
+    row = chance.choice(rows_of(raw, table))
     return table, _where(raw, table, row), row
 
 
@@ -240,7 +252,8 @@ def _count(raw: sqlite3.Connection, table: str) -> int:
     return int(raw.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
 
 
-def _rows(raw: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+def rows_of(raw: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    """All rows, in the order of their keys."""
     key = ", ".join(f'"{column}"' for column in _key(raw, table))
     cursor = raw.execute(f'SELECT * FROM "{table}" ORDER BY {key}')
     names = [column[0] for column in cursor.description]

@@ -8,15 +8,23 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import MetaData, select
 from sqlalchemy.exc import DBAPIError
 
+from dataproxy.client.review_types import LegalHold
+from dataproxy.retain.holds import add_hold
 from dataproxy.store import database as database_module
 from dataproxy.store.database import Database
 from dataproxy.store.schema import APPEND_ONLY, metadata
 from tests.dataproxy.exchanges import exchange, said, user, write
-from tests.dataproxy.proxy import SECRET_WORD, Proxy
+from tests.dataproxy.ledger.lived_in import decide, live, verified
+from tests.dataproxy.proxy import SECRET_WORD, Clock, Proxy
+from tests.dataproxy.retain.erasing import erased
 from tests.dataproxy.store.differences import differences
 from tests.postgres import PostgresServer
 
 FIRST = "0001"
+LEDGER = "0004"
+NEWEST_BUT_ONE = "0014"
+DECIDED = {"recording_policy", "redaction_policy", "vault_approval", "review_mark", "version_order"}
+"""Tables of what people decide that came after the ledger: going down takes them away."""
 
 
 def revisions() -> list[str]:
@@ -86,6 +94,52 @@ async def test_a_store_with_data_in_goes_down_step_by_step_and_up_again(database
         assert len(after[name]) == len(before[name])
     with database.read() as connection:
         assert differences(connection) == []
+
+
+async def lived_in(database: Database, tmp_path: Path) -> tuple[Proxy, Clock]:
+    """Conversations, rewards, training, reads, a quarantine, an erasure and a hold, all in the log."""
+    clock = Clock(1_700_000_000_000_000)
+    proxy = Proxy(tmp_path, clock, database=database)
+    proxy.consent()
+    await live(proxy, clock)
+    erased(proxy, "session", "named-other", tenant="other")
+    with database.write() as connection:
+        add_hold(connection, LegalHold("acme", "tenant", "", "case 7"), "key-9", clock())
+    return proxy, clock
+
+
+def down_and_up(database: Database, bottom: str) -> None:
+    """To ``bottom`` and back, one revision at a time."""
+    path = [revision for revision in revisions() if revision >= bottom]
+    for revision in [*path[1:], *reversed(path)]:
+        database.migrate(revision)
+
+
+async def test_a_lived_in_stores_log_verifies_after_it_went_down_to_where_the_log_began_and_up_again(
+    database: Database, tmp_path: Path
+) -> None:
+    proxy, _ = await lived_in(database, tmp_path)
+    before, counts = verified(proxy), {name: len(found) for name, found in rows(database).items()}
+    assert before.ok and before.erased and before.leaves > 15, before.problems
+    assert all(counts[name] for name in ("reward", "training_use", "batch", "access_log", "quarantine", "tombstone", "legal_hold"))
+    down_and_up(database, LEDGER)
+    assert verified(proxy) == before
+    assert {name: len(found) for name, found in rows(database).items()} == counts
+
+
+async def test_what_people_decided_outlives_a_step_down_and_is_missed_by_the_audit_where_going_further_took_it(
+    database: Database, tmp_path: Path
+) -> None:
+    proxy, clock = await lived_in(database, tmp_path)
+    decide(proxy, clock)
+    before, everything = verified(proxy), rows(database)
+    assert before.ok and all(everything[name] for name in DECIDED), before.problems
+    down_and_up(database, NEWEST_BUT_ONE)
+    assert (verified(proxy), rows(database)) == (before, everything)
+    down_and_up(database, LEDGER)
+    after = verified(proxy)
+    assert (after.ok, after.leaves) == (False, before.leaves)
+    assert {one.table for one in after.problems} == DECIDED and {one.what for one in after.problems} == {"the row is missing"}
 
 
 async def test_after_any_migration_what_is_append_only_stays_so(database: Database, tmp_path: Path) -> None:
