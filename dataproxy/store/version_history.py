@@ -10,7 +10,7 @@ from atdp.rewards import effective_reward
 from atdp.samples import BatchManifest
 from dataproxy.client.watch_types import RebuiltBatch, RebuiltRow, VersionState
 from dataproxy.store.rewards import rewards_of
-from dataproxy.store.schema import lease, policy_version_state, training_use
+from dataproxy.store.schema import lease, lease_item, policy_version_state, training_use
 
 MOST_STATES, MOST_ROWS = 200, 2000
 
@@ -27,6 +27,12 @@ def uses_of(connection: Connection, tenant: str | None, version: str, limit: int
     query = select(training_use).where(training_use.c.version == version)
     query = query if tenant is None else query.where(training_use.c.tenant == tenant)
     return connection.execute(query.order_by(training_use.c.used_us, training_use.c.trajectory_id).limit(limit)).all()
+
+
+def lent_by(connection: Connection, tenant: str | None, lease_id: str) -> set[str]:
+    """Whose trajectories went with a lease, as far as ``tenant`` may know (None: all)."""
+    query = select(lease_item.c.tenant).where(lease_item.c.lease_id == lease_id).distinct()
+    return set(connection.execute(query if tenant is None else query.where(lease_item.c.tenant == tenant)).scalars())
 
 
 def lent_us(connection: Connection, lease_id: str) -> int | None:
