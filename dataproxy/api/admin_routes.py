@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from dataproxy.alarms.watch import look
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record, unrecorded
 from dataproxy.client.types import Consent, KeyInfo, KeyLimits, NewKey
 from dataproxy.digests import KeyedDigests
 from dataproxy.errors import NotAllowed, NotFound, Refused
@@ -27,6 +28,7 @@ router = APIRouter(prefix="/v1")
 
 
 @router.get("/status")
+@unrecorded("counts over everything, for whoever looks after the machine")
 def get_status(services: ServicesDep, caller: Caller) -> Response:
     """Counts over everything; a tenant's own to its admin."""
     require(caller, "gateway", "trainer")
@@ -42,6 +44,7 @@ def get_status(services: ServicesDep, caller: Caller) -> Response:
 
 
 @router.get("/keys/table")
+@unrecorded("what each gateway asks every second: which keys are valid, by their hashes, and what they may")
 def get_key_table(services: ServicesDep, caller: Caller) -> Response:
     """What a gateway caches."""
     require(caller, "gateway")
@@ -52,11 +55,13 @@ def get_key_table(services: ServicesDep, caller: Caller) -> Response:
 
 
 @router.get("/keys")
-def get_keys(services: ServicesDep, caller: Caller) -> Response:
+def get_keys(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """All keys without their hashes."""
     require(caller)
     with services.database.read() as connection:
-        return json_answer([key for key in list_keys(connection) if scope(caller) in (None, key.tenant)])
+        keys = [key for key in list_keys(connection) if scope(caller) in (None, key.tenant)]
+    put_list_on_record(services, caller, keys, "keys", purpose)
+    return json_answer(keys)
 
 
 @router.post("/keys")
@@ -142,8 +147,10 @@ def _of_session(connection: Connection, item: Consent, digests: KeyedDigests) ->
 
 
 @router.get("/consent")
-def get_consent(services: ServicesDep, caller: Caller) -> Response:
+def get_consent(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Every consent on record, oldest first."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_consents(connection, scope(caller)))
+        consents = list_consents(connection, scope(caller))
+    put_list_on_record(services, caller, consents, "consents", purpose)
+    return json_answer(consents)

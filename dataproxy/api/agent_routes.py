@@ -4,24 +4,28 @@ from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record
 from dataproxy.client.reward_types import AgentChange, Sources
 from dataproxy.errors import NotAllowed, NotFound, Refused
+from dataproxy.store.access import record_access
 from dataproxy.store.agents import list_rules, set_rule
 
 router = APIRouter(prefix="/v1")
 
 
 @router.get("/agents")
-def get_agents(services: ServicesDep, caller: Caller) -> Response:
+def get_agents(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """The rules of each agent, defaults shown."""
     require(caller, "reviewer", "trainer")
     with services.database.read() as connection:
-        return json_answer(list_rules(connection, scope(caller), services.settle_s))
+        rules = list_rules(connection, scope(caller), services.settle_s)
+    put_list_on_record(services, caller, rules, "agents", purpose)
+    return json_answer(rules)
 
 
 @router.post("/agents")
 def post_agent(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Change an agent's rules; they hold from the next lease on."""
+    """Change an agent's rules, on record; they hold from the next lease on."""
     require(caller)
     change = parse(body, AgentChange)
     if not change.tenant or not change.agent:
@@ -33,6 +37,7 @@ def post_agent(services: ServicesDep, caller: Caller, body: Body) -> Response:
         raise NotAllowed("a judge is an address that this process calls: an operator sets it")
     with services.database.write() as connection:
         set_rule(connection, change, services.now_us())
+        record_access(connection, caller, change.tenant, "rules set", change.agent, services.now_us())
     with services.database.read() as connection:
         rules = list_rules(connection, change.tenant, services.settle_s)
     return json_answer(next(rule for rule in rules if rule.agent == change.agent))

@@ -33,6 +33,7 @@ from dataproxy.api import (
     witness_routes,
 )
 from dataproxy.api.answers import error_answer, json_answer
+from dataproxy.api.on_record import OnRecord
 from dataproxy.console.app import create_console
 from dataproxy.errors import DataProxyError, NotAllowed, NotFound, Refused, Unauthenticated
 from dataproxy.redact import RedactionFailed
@@ -55,6 +56,7 @@ def create_app(services: Services) -> FastAPI:
     """The app over ``services``; handlers block on the store, so they run in the thread pool."""
     app = FastAPI(title="Headrace data proxy", openapi_url=None)
     app.state.services = services
+    app.add_middleware(OnRecord, services=services)
     app.add_middleware(_Unbound)
     app.add_api_route("/health", _health, methods=["GET"])
     for routes in (

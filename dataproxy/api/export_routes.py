@@ -8,9 +8,10 @@ from fastapi import APIRouter, Depends
 from fastapi.responses import StreamingResponse
 
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.client.types import KeyInfo
 from dataproxy.services import Services
-from dataproxy.store.access import What, record_access
+from dataproxy.store.access import What
 from dataproxy.store.exporting import ExportFilter, count, exported_events, exported_trajectories
 from dataproxy.store.keys import OPERATOR
 from dataproxy.store.scope import current_scope
@@ -39,20 +40,20 @@ Wanted = Annotated[ExportFilter, Depends(wanted_of)]
 
 
 @router.get("/events")
-def export_events(services: ServicesDep, caller: Caller, wanted: Wanted) -> StreamingResponse:
+def export_events(services: ServicesDep, caller: Caller, wanted: Wanted, purpose: Purpose) -> StreamingResponse:
     """An ``ExportedEvent`` a line."""
-    num = _on_record(services, caller, wanted, trajectories=False)
+    num = _on_record(services, caller, wanted, purpose, trajectories=False)
     return _lines(num, exported_events(services.database, current_scope(), wanted))
 
 
 @router.get("/trajectories")
-def export_trajectories(services: ServicesDep, caller: Caller, wanted: Wanted) -> StreamingResponse:
+def export_trajectories(services: ServicesDep, caller: Caller, wanted: Wanted, purpose: Purpose) -> StreamingResponse:
     """An ``ExportedTrajectory`` a line."""
-    num = _on_record(services, caller, wanted, trajectories=True)
+    num = _on_record(services, caller, wanted, purpose, trajectories=True)
     return _lines(num, exported_trajectories(services.database, current_scope(), wanted))
 
 
-def _on_record(services: Services, caller: KeyInfo, wanted: ExportFilter, trajectories: bool) -> int:
+def _on_record(services: Services, caller: KeyInfo, wanted: ExportFilter, purpose: str, trajectories: bool) -> int:
     """Record the read for everybody whose data will be read."""
     with services.database.read() as connection:
         num, owners = count(connection, wanted, trajectories)
@@ -60,9 +61,8 @@ def _on_record(services: Services, caller: KeyInfo, wanted: ExportFilter, trajec
         f"{n}={getattr(wanted, n)}" for n in ("agent", "session", "kind", "since_us", "until_us") if getattr(wanted, n) is not None
     ]
     what: What = "export of trajectories" if trajectories else "export of events"
-    with services.database.write() as connection:
-        for owner in owners or [wanted.tenant if wanted.tenant is not None else OPERATOR]:
-            record_access(connection, caller, owner, what, " ".join(narrow), services.now_us())
+    whose = owners or [wanted.tenant if wanted.tenant is not None else OPERATOR]
+    put_on_record(services, caller, whose, what, " ".join(narrow), purpose)
     return num
 
 

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Query, Response
 
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record
 from dataproxy.client.reward_types import FeedbackFault, FeedbackOutcome, FeedbackReceipts
 from dataproxy.client.types import Feedback, KeyInfo
 from dataproxy.errors import NotFound, Refused
@@ -39,11 +40,13 @@ def post_feedback(services: ServicesDep, caller: Caller, body: Body) -> Response
 
 
 @router.get("/feedback/dead")
-def get_dead(services: ServicesDep, caller: Caller, limit: int = Query(100, ge=1, le=1000)) -> Response:
+def get_dead(services: ServicesDep, caller: Caller, purpose: Purpose, limit: int = Query(100, ge=1, le=1000)) -> Response:
     """Rewards that waited in vain for their exchange, oldest first."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_dead(connection, scope(caller), limit))
+        letters = list_dead(connection, scope(caller), limit)
+    put_list_on_record(services, caller, letters, "dead letters", purpose)
+    return json_answer(letters)
 
 
 @router.post("/feedback/dead/{letter_id}/retry")

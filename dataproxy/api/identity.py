@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from dataproxy.api.on_record import Reader, purpose_of
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import NotAllowed, Refused, Unauthenticated
 from dataproxy.services import Services
@@ -24,6 +25,7 @@ async def caller_of(request: Request) -> KeyInfo:
 
     Raises:
         Unauthenticated: there is none, or it is unknown, revoked or expired.
+        Refused: the purpose is too long.
     """
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not key:
@@ -32,6 +34,7 @@ async def caller_of(request: Request) -> KeyInfo:
     info = services.keys.find(key.strip(), services.now_us())
     if info is None:
         raise Unauthenticated("this API key is wrong, revoked or expired; `headrace keys` makes a new one")
+    request.scope["reader"] = Reader(info, purpose_of(request.headers.get("x-headrace-purpose", "")))
     bind(EVERYBODY if info.tenant == OPERATOR else Scope(info.tenant))
     return info
 

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Query, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator
+from dataproxy.api.on_record import unrecorded
 from dataproxy.client.order_types import OrderAsk, OrderStep
 from dataproxy.client.types import KeyInfo
 from dataproxy.services import Services
@@ -14,6 +15,7 @@ _MOST_SAID = 1000
 
 
 @router.get("")
+@unrecorded("what the keeper asks at every poll: orders about versions, the operator's own")
 def get_orders(services: ServicesDep, caller: Caller, limit: int = Query(MOST_ORDERS, ge=1, le=MOST_ORDERS)) -> Response:
     """The newest orders first."""
     require(caller, "trainer", "reviewer")

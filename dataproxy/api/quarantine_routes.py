@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
-from dataproxy.api.on_record import Purpose, put_on_record
+from dataproxy.api.on_record import Purpose, put_list_on_record, put_on_record
 from dataproxy.capture.errors import KeyUnusable
 from dataproxy.client.types import KeyInfo, QuarantineOpened, QuarantineRetried, QuarantineRetry
 from dataproxy.drain.exchange import RawExchange
@@ -27,13 +27,16 @@ _MOST = 500
 def get_list(
     services: ServicesDep,
     caller: Caller,
+    purpose: Purpose,
     reason: Annotated[str, Query()] = "",
     limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
 ) -> Response:
     """What lies there, newest first, and what of it was stored since. Nothing is opened."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_quarantined(connection, scope(caller), limit, reason))
+        rows = list_quarantined(connection, scope(caller), limit, reason)
+    put_list_on_record(services, caller, rows, "quarantine", purpose)
+    return json_answer(rows)
 
 
 @router.get("/{event_id}")

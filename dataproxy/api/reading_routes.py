@@ -6,7 +6,7 @@ from sqlalchemy import Connection, select
 from atdp.rewards import effective_reward
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
-from dataproxy.api.on_record import Purpose, put_on_record
+from dataproxy.api.on_record import Purpose, put_on_record, unrecorded
 from dataproxy.client.types import EventDetail, EventPage, TrajectoryDetail
 from dataproxy.errors import NotFound
 from dataproxy.lease.explain import explain
@@ -68,6 +68,7 @@ def get_trajectory(services: ServicesDep, caller: Caller, purpose: Purpose, traj
 
 
 @router.get("/stats/rewards")
+@unrecorded("means and counts by policy version")
 def get_reward_stats(services: ServicesDep, caller: Caller) -> Response:
     """Rewards by policy version."""
     require(caller, "reviewer", "trainer")

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record
 from dataproxy.client.types import Gap, RecordingPolicy
 from dataproxy.errors import Refused
 from dataproxy.store.recording import add_recording_policy, list_recording_policies, store_gaps
@@ -27,11 +28,13 @@ def post_policy(services: ServicesDep, caller: Caller, body: Body) -> Response:
 
 
 @router.get("/recording")
-def get_policies(services: ServicesDep, caller: Caller) -> Response:
+def get_policies(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Every choice on record, oldest first."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_recording_policies(connection, scope(caller)))
+        policies = list_recording_policies(connection, scope(caller))
+    put_list_on_record(services, caller, policies, "recording", purpose)
+    return json_answer(policies)
 
 
 @router.post("/gaps")

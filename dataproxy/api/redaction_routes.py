@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.client.types import KeyInfo, RedactionSet, RedactionShown, RedactionTest
 from dataproxy.digests import tenant_key
 from dataproxy.errors import Refused
@@ -21,12 +22,13 @@ _LONGEST_TEXT = 200_000
 
 
 @router.get("")
-def get_policy(services: ServicesDep, caller: Caller, tenant: Annotated[str, Query()] = "") -> Response:
+def get_policy(services: ServicesDep, caller: Caller, purpose: Purpose, tenant: Annotated[str, Query()] = "") -> Response:
     """The tenant's policy and its number; exact values that may stay are shown as digests."""
     require(caller, "reviewer")
     owner = _owner(caller, tenant)
     with services.database.read() as connection:
         number, policy = current_policy(connection, owner)
+    put_on_record(services, caller, [owner], "redaction", "", purpose)
     return json_answer(RedactionShown(owner, number, msgspec.to_builtins(policy)))
 
 

@@ -5,6 +5,7 @@ from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record, put_on_record
 from dataproxy.client.review_types import Erasure, ErasureRequest, HoldRelease, LegalHold, Retention
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import NotFound, Refused
@@ -19,8 +20,8 @@ router = APIRouter(prefix="/v1")
 
 
 @router.post("/erasure")
-def post_erasure(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Erase a subject, a session or a trajectory, or say what that would do."""
+def post_erasure(services: ServicesDep, caller: Caller, body: Body, purpose: Purpose) -> Response:
+    """Erase a subject, a session or a trajectory; or say what that would do, which is a read, by a person's pseudonym."""
     require(caller)
     request = parse(body, ErasureRequest)
     tenant = _own(caller, request.tenant)
@@ -30,7 +31,9 @@ def post_erasure(services: ServicesDep, caller: Caller, body: Body) -> Response:
     with services.database.read() as connection:
         target = resolve(connection, tenant, request.scope, request.target, services.digests(tenant))
         plan = plan_erasure(connection, target)
-        if request.dry_run:
+    if request.dry_run:
+        put_on_record(services, caller, [tenant], "erasure preview", f"{target.scope}:{target.name}", purpose or reason)
+        with services.database.read() as connection:
             return json_answer(foresee(connection, plan, reason))
     with services.database.write() as connection:
         done = erase(connection, plan, reason, caller.key_id, services.now_us())
@@ -39,11 +42,13 @@ def post_erasure(services: ServicesDep, caller: Caller, body: Body) -> Response:
 
 
 @router.get("/holds")
-def get_holds(services: ServicesDep, caller: Caller, released: bool = False) -> Response:
+def get_holds(services: ServicesDep, caller: Caller, purpose: Purpose, released: bool = False) -> Response:
     """Holds in force, oldest first; with those that ended."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_holds(connection, scope(caller), released))
+        holds = list_holds(connection, scope(caller), released)
+    put_list_on_record(services, caller, holds, "holds", purpose)
+    return json_answer(holds)
 
 
 @router.post("/holds")
@@ -76,11 +81,13 @@ def post_release(services: ServicesDep, caller: Caller, hold_id: str, body: Body
 
 
 @router.get("/retention")
-def get_retention(services: ServicesDep, caller: Caller) -> Response:
+def get_retention(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Every word on record, oldest first."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_retention(connection, scope(caller)))
+        said = list_retention(connection, scope(caller))
+    put_list_on_record(services, caller, said, "retention", purpose)
+    return json_answer(said)
 
 
 @router.post("/retention")

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, require_operator, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record, put_on_record
 from dataproxy.client.types import KeyInfo, TenantImported
 from dataproxy.errors import NotFound
 from dataproxy.retain.holds import list_holds
@@ -26,16 +27,18 @@ COUNT_HEADER = "x-headrace-count"
 
 
 @router.get("")
-def get_tenants(services: ServicesDep, caller: Caller) -> Response:
+def get_tenants(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Who is there; a tenant's admin sees its own."""
     require(caller)
     with services.database.read() as connection:
         holds = Counter(hold.tenant for hold in list_holds(connection, scope(caller)))
-        return json_answer(list_tenants(connection, scope(caller), holds))
+        tenants = list_tenants(connection, scope(caller), holds)
+    put_list_on_record(services, caller, tenants, "tenants", purpose)
+    return json_answer(tenants)
 
 
 @router.get("/{tenant}/export")
-def export_tenant(services: ServicesDep, caller: Caller, tenant: str) -> Response:
+def export_tenant(services: ServicesDep, caller: Caller, purpose: Purpose, tenant: str) -> Response:
     """The file of ``tenant``, as it is now."""
     require(caller)
     if scope(caller) not in (None, tenant):
@@ -44,8 +47,7 @@ def export_tenant(services: ServicesDep, caller: Caller, tenant: str) -> Respons
         num_rows = count_rows(connection, tenant)
     if not num_rows:
         raise _unknown(tenant)
-    with services.database.write() as connection:
-        record_access(connection, caller, tenant, "tenant export", tenant, services.now_us())
+    put_on_record(services, caller, [tenant], "tenant export", tenant, purpose)
     lines = write_tenant(services.database, current_scope(), tenant, services.ledger_private, services.now_us())
     return StreamingResponse(lines, media_type="application/x-tar", headers={COUNT_HEADER: str(num_rows)})
 

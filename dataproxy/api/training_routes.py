@@ -1,21 +1,27 @@
-"""Leases, batches and policy versions: the trainer's side."""
+"""Leases, batches and policy versions: the trainer's side. What is lent, and who looks at a batch, is on record first."""
+
+from collections import Counter
 
 import msgspec
 from fastapi import APIRouter, Response
+from sqlalchemy import Connection
 
 from atdp.faults import point
-from atdp.samples import BatchManifest
+from atdp.samples import BatchManifest, Lease
 from atdp.versions import PolicyVersion, version_index
 from dataproxy.api.answers import json_answer, msgpack_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, require_operator, scope
+from dataproxy.api.on_record import Purpose, put_on_record, unrecorded
 from dataproxy.client.types import KeyInfo, LeaseAck, LeaseRequest
 from dataproxy.errors import Refused
 from dataproxy.lease.leases import ack_lease, grant_lease, renew_lease
 from dataproxy.store import versions
-from dataproxy.store.version_history import rebuild
+from dataproxy.store.access import record_access
+from dataproxy.store.version_history import lent_by, rebuild
 from dataproxy.vault.lend import Lending
 
 router = APIRouter(prefix="/v1")
+_OF_VERSIONS = "what gateways, the trainer and the keeper ask at every poll: names and states of versions, and what steps measured"
 
 
 class Renewal(msgspec.Struct, frozen=True):
@@ -26,7 +32,7 @@ class Renewal(msgspec.Struct, frozen=True):
 
 @router.post("/leases")
 def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
-    """Lend trajectories; msgpack. What a trainer's key opens of the vault is on record before this answer is sent."""
+    """Lend trajectories, or show what would be lent; msgpack. That they go, and each opening of the vault, is on record first."""
     require(caller, "trainer")
     request = parse(body, LeaseRequest)
     if request.max_trajectories < 1 or request.ttl_s <= 0 or request.max_reuse < 1 or request.max_staleness < 0:
@@ -35,9 +41,17 @@ def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
     vault = Lending(caller, services.vault_private, now_us) if caller.role == "trainer" else None
     with services.database.write() as connection:
         lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, now_us, services.settle_s, vault)
+        _record_loan(connection, caller, lease, now_us)
     if lease.samples:
         point("dataproxy.after_lease")
     return msgpack_answer(lease)
+
+
+def _record_loan(connection: Connection, caller: KeyInfo, lease: Lease, now_us: int) -> None:
+    """Each owner's log says how many of its trajectories go to ``caller``, by which lease; which they are, the lease's own rows."""
+    for owner, num in sorted(Counter(sample.tenant for sample in lease.samples).items()):
+        why = f"training, {num} {'trajectory' if num == 1 else 'trajectories'}"
+        record_access(connection, caller, owner, "lease", lease.lease_id or "preview", now_us, why)
 
 
 @router.post("/leases/{lease_id}/renew")
@@ -73,20 +87,26 @@ def post_batch(services: ServicesDep, caller: Caller, body: Body) -> Response:
 
 
 @router.get("/batches/{batch_id}")
-def get_batch(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
+def get_batch(services: ServicesDep, caller: Caller, purpose: Purpose, batch_id: str) -> Response:
     """A manifest; that of a batch that mixed tenants is the operator's alone."""
     require(caller, "trainer", "reviewer")
     with services.database.read() as connection:
-        return json_answer(versions.get_batch(connection, batch_id, scope(caller)))
+        manifest = versions.get_batch(connection, batch_id, scope(caller))
+        owners = lent_by(connection, scope(caller), manifest.lease_id) or {caller.tenant}
+    put_on_record(services, caller, owners, "batch", batch_id, purpose)
+    return json_answer(manifest)
 
 
 @router.get("/batches/{batch_id}/rebuilt")
-def get_rebuilt(services: ServicesDep, caller: Caller, batch_id: str) -> Response:
+def get_rebuilt(services: ServicesDep, caller: Caller, purpose: Purpose, batch_id: str) -> Response:
     """The batch again, from the rewards that had come by then."""
     require(caller, "trainer", "reviewer")
     with services.database.read() as connection:
         manifest = versions.get_batch(connection, batch_id, scope(caller))
-        return json_answer(rebuild(connection, manifest, scope(caller)))
+        owners = lent_by(connection, scope(caller), manifest.lease_id) or {caller.tenant}
+        rebuilt = rebuild(connection, manifest, scope(caller))
+    put_on_record(services, caller, owners, "batch", batch_id, purpose)
+    return json_answer(rebuilt)
 
 
 @router.post("/versions")
@@ -102,6 +122,7 @@ def post_version(services: ServicesDep, caller: Caller, body: Body) -> Response:
 
 
 @router.get("/versions")
+@unrecorded(_OF_VERSIONS)
 def get_versions(services: ServicesDep, caller: Caller) -> Response:
     """All versions."""
     require(caller, "trainer", "reviewer", "gateway")
@@ -110,6 +131,7 @@ def get_versions(services: ServicesDep, caller: Caller) -> Response:
 
 
 @router.get("/versions/serving")
+@unrecorded(_OF_VERSIONS)
 def get_serving(services: ServicesDep, caller: Caller) -> Response:
     """The version that serves."""
     require(caller, "trainer", "reviewer", "gateway")
@@ -118,6 +140,7 @@ def get_serving(services: ServicesDep, caller: Caller) -> Response:
 
 
 @router.get("/versions/{name}")
+@unrecorded(_OF_VERSIONS)
 def get_version(services: ServicesDep, caller: Caller, name: str) -> Response:
     """One version."""
     require(caller, "trainer", "reviewer", "gateway")

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import Purpose, put_list_on_record
 from dataproxy.client.types import KeyInfo
 from dataproxy.client.vault_types import VaultAsk, VaultRevoked, VaultWord
 from dataproxy.errors import NotFound, Refused
@@ -18,11 +19,13 @@ router = APIRouter(prefix="/v1/vault/approvals")
 
 
 @router.get("")
-def get_approvals(services: ServicesDep, caller: Caller) -> Response:
+def get_approvals(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Every request and what became of it, oldest first."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_approvals(connection, scope(caller)))
+        approvals = list_approvals(connection, scope(caller))
+    put_list_on_record(services, caller, approvals, "approvals", purpose)
+    return json_answer(approvals)
 
 
 @router.post("")

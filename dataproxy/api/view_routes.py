@@ -1,14 +1,16 @@
-"""Saved views of the list of trajectories: a tenant's own, shared by its reviewers."""
+"""Saved views of the list of trajectories: a tenant's own, shared by its reviewers. That one is kept or taken away is on record."""
 
 import msgspec
 from fastapi import APIRouter, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require
+from dataproxy.api.on_record import Purpose, put_on_record
 from dataproxy.client.trajectory_types import SavedView
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import Refused
 from dataproxy.services import Services
+from dataproxy.store.access import record_access
 from dataproxy.store.views import add_view, list_views, remove_view
 
 router = APIRouter(prefix="/v1/views")
@@ -16,11 +18,13 @@ _MOST_TITLE = 80
 
 
 @router.get("")
-def get_views(services: ServicesDep, caller: Caller) -> Response:
+def get_views(services: ServicesDep, caller: Caller, purpose: Purpose) -> Response:
     """Every one of the caller's tenant, by title."""
     require(caller, "reviewer")
     with services.database.read() as connection:
-        return json_answer(list_views(connection, caller.tenant))
+        views = list_views(connection, caller.tenant)
+    put_on_record(services, caller, [caller.tenant], "views", "", purpose)
+    return json_answer(views)
 
 
 @router.post("")
@@ -36,6 +40,7 @@ def delete_view(services: ServicesDep, caller: Caller, view_id: str) -> Response
     require(caller, "reviewer")
     with services.database.write() as connection:
         remove_view(connection, caller.tenant, view_id)
+        record_access(connection, caller, caller.tenant, "view removed", view_id, services.now_us())
     return json_answer({"view_id": view_id, "removed": True})
 
 
@@ -55,6 +60,7 @@ def keep_view(services: Services, caller: KeyInfo, given: SavedView) -> SavedVie
         session = f"digest-{services.digests(caller.tenant).of(b'session', session.encode()).hex()}"
     query = msgspec.structs.replace(given.query, text=redactor.redact_text(text).text if text else "", session=session)
     with services.database.write() as connection:
-        return add_view(
-            connection, caller.tenant, SavedView(redactor.redact_text(title).text, query), caller.key_id, services.now_us()
-        )
+        view = SavedView(redactor.redact_text(title).text, query)
+        kept = add_view(connection, caller.tenant, view, caller.key_id, services.now_us())
+        record_access(connection, caller, caller.tenant, "view kept", kept.view_id, services.now_us())
+    return kept

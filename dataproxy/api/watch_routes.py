@@ -5,11 +5,14 @@ from fastapi import APIRouter, Response
 from dataproxy.alarms.watch import exposition, look
 from dataproxy.api.answers import json_answer
 from dataproxy.api.identity import Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import unrecorded
 
+_OF_ALARMS = "what monitoring asks all the time: numbers, and whether an alarm fires"
 router = APIRouter(prefix="/v1")
 
 
 @router.get("/alarms")
+@unrecorded(_OF_ALARMS)
 def get_alarms(services: ServicesDep, caller: Caller) -> Response:
     """Every rule, its threshold, and whether it fires now."""
     require(caller, "reviewer", "trainer")
@@ -18,6 +21,7 @@ def get_alarms(services: ServicesDep, caller: Caller) -> Response:
 
 
 @router.get("/metrics")
+@unrecorded(_OF_ALARMS)
 def get_metrics(services: ServicesDep, caller: Caller) -> Response:
     """The same as Prometheus text."""
     require(caller, "reviewer", "trainer", "gateway")

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Query, Response
 
 from dataproxy.api.answers import json_answer, parse
 from dataproxy.api.identity import Body, Caller, ServicesDep, require, scope
+from dataproxy.api.on_record import unrecorded
 from dataproxy.client.review_types import CosignatureAdded, CosignatureKept
 from dataproxy.client.types import KeyInfo
 from dataproxy.errors import NotFound, Refused
@@ -15,6 +16,7 @@ router = APIRouter(prefix="/v1/audit/witness")
 
 
 @router.get("")
+@unrecorded("hashes of the log and its size, made to be shown to outsiders")
 def get_request(services: ServicesDep, caller: Caller, tenant: str = "", old: int = Query(0, ge=0)) -> Response:
     """The body of a witness's ``add-checkpoint``: the last checkpoint, and the proof that it grew out of ``old`` leaves."""
     require(caller, "reviewer")

@@ -26,9 +26,9 @@ _SHOWN = 200
 @router.get("/consents")
 def get_consents(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """Consents and retention on record."""
-    consents = answered(admin_routes.get_consent(services, seat.caller), list[Consent])
+    consents = answered(admin_routes.get_consent(services, seat.caller, seat.purpose), list[Consent])
     held, said = ConsentBook(consents).in_force(), with_end(consents)
-    retention = answered(retain_routes.get_retention(services, seat.caller), list[Retention])[::-1]
+    retention = answered(retain_routes.get_retention(services, seat.caller, seat.purpose), list[Retention])[::-1]
     shown: dict[str, Any] = {"held": held[:_SHOWN], "said": said[:_SHOWN], "retention": retention[:_SHOWN]}
     shown |= {"num_held": len(held), "num_said": len(said)}
     return render(request, "consents.html", seat, **shown, own=scope(seat.caller) or "")

@@ -89,7 +89,7 @@ def get_holds(
     request: Request, services: ServicesDep, seat: Seat, scope_: ScopeText = "", target: Text = "", tenant: Text = ""
 ) -> Response:
     """Holds in force and those that ended; the form for a new one, filled in where the address says for what."""
-    holds = answered(retain_routes.get_holds(services, seat.caller, released=True), list[LegalHold])[::-1]
+    holds = answered(retain_routes.get_holds(services, seat.caller, seat.purpose, released=True), list[LegalHold])[::-1]
     given = {"scope": chosen("scope", scope_, SCOPES) or "", "target": target, "tenant": tenant}
     return render(request, "holds.html", seat, holds=holds[:_SHOWN], num=len(holds), given=given, own=scope(seat.caller) or "")
 
@@ -126,12 +126,12 @@ def post_erasure(request: Request, services: ServicesDep, seat: Seat, form: Form
     given = {name: form.get(name, "").strip() for name in ("scope", "target", "reason")}
     given["tenant"] = tenant_of(seat.caller, form)
     wanted = ErasureRequest(given["tenant"], given["scope"], given["target"], given["reason"], dry_run=True)
-    foreseen = answered(retain_routes.post_erasure(services, seat.caller, msgspec.json.encode(wanted)), Erasure)
+    foreseen = answered(retain_routes.post_erasure(services, seat.caller, msgspec.json.encode(wanted), seat.purpose), Erasure)
     fault = ""
     if "confirm" in form:
         if form["confirm"].strip() == str(foreseen.events):
             wanted = msgspec.structs.replace(wanted, dry_run=False)
-            done = answered(retain_routes.post_erasure(services, seat.caller, msgspec.json.encode(wanted)), Erasure)
+            done = answered(retain_routes.post_erasure(services, seat.caller, msgspec.json.encode(wanted), seat.purpose), Erasure)
             return render(request, "erasure.html", seat, given=given, outcome=done, own=scope(seat.caller) or "", fault="")
         fault = f"Type {foreseen.events}, the number of events, to erase them."
     return render(request, "erasure.html", seat, given=given, outcome=foreseen, own=scope(seat.caller) or "", fault=fault)

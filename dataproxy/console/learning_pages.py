@@ -8,6 +8,7 @@ from atdp.versions import version_index
 from dataproxy.alarms.watch import look
 from dataproxy.api import training_routes
 from dataproxy.api.identity import require, scope
+from dataproxy.api.on_record import put_on_record
 from dataproxy.console.lineage import lineage
 from dataproxy.console.measures import charts_of, compared, verdict
 from dataproxy.console.order_pages import SHOWN, InService, may_order, num_workers
@@ -61,6 +62,7 @@ def get_compare(request: Request, services: ServicesDep, seat: Seat, first: Name
     with services.database.read() as connection:
         pair = [training_routes.shown(seat.caller, stored.get_version(connection, name)) for name in (first, second)]
         earned = {one.version: one for one in version_outcomes(connection, scope(seat.caller), among=indexes)}
+    put_on_record(services, seat.caller, [seat.caller.tenant], "version", f"{first} {second}", seat.purpose)
     outcomes = [earned.get(name) for name in (first, second)]
     shown: dict[str, Any] = {"pair": pair, "outcomes": outcomes, "verdict": verdict(*outcomes), "looked_at": MOST_TRAJECTORIES}
     figures = compared(pair[0].metrics, pair[1].metrics)

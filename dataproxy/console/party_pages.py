@@ -20,14 +20,14 @@ _SHOWN = 200
 @router.get("/tenants")
 def get_tenants(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """Who is there; a tenant's admin sees its own."""
-    tenants = answered(tenant_routes.get_tenants(services, seat.caller), list[TenantRow])
+    tenants = answered(tenant_routes.get_tenants(services, seat.caller, seat.purpose), list[TenantRow])
     return render(request, "tenants.html", seat, tenants=tenants[:_SHOWN], num=len(tenants))
 
 
 @router.get("/keys")
 def get_keys(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """All keys, newest first; their texts are nowhere."""
-    keys = answered(admin_routes.get_keys(services, seat.caller), list[KeyInfo])[::-1]
+    keys = answered(admin_routes.get_keys(services, seat.caller, seat.purpose), list[KeyInfo])[::-1]
     return render(request, "keys.html", seat, keys=keys[:_SHOWN], num=len(keys), issued=None, own=scope(seat.caller) or "")
 
 
@@ -44,7 +44,7 @@ def post_key(request: Request, services: ServicesDep, seat: Seat, form: Form) ->
     except msgspec.ValidationError as error:
         raise Refused(f"there is no such role: {error}") from error
     issued = answered(admin_routes.post_key(services, seat.caller, msgspec.json.encode(new)), IssuedKey)
-    keys = answered(admin_routes.get_keys(services, seat.caller), list[KeyInfo])[::-1]
+    keys = answered(admin_routes.get_keys(services, seat.caller, seat.purpose), list[KeyInfo])[::-1]
     return render(request, "keys.html", seat, keys=keys[:_SHOWN], num=len(keys), issued=issued, own=scope(seat.caller) or "")
 
 

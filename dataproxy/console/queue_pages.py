@@ -43,7 +43,7 @@ def post_retry(request: Request, services: ServicesDep, seat: Seat, form: Form) 
 @router.get("/vault")
 def get_vault(request: Request, services: ServicesDep, seat: Seat) -> Response:
     """Who asks that raw tokens be kept for the trainer, and what became of it."""
-    approvals = answered(vault_routes.get_approvals(services, seat.caller), list[VaultApproval])[::-1]
+    approvals = answered(vault_routes.get_approvals(services, seat.caller, seat.purpose), list[VaultApproval])[::-1]
     return render(request, "vault.html", seat, approvals=approvals[:200], num=len(approvals), own=scope(seat.caller) or "")
 
 

@@ -9,6 +9,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dataproxy.api.identity import services_of
+from dataproxy.api.on_record import Reader
 from dataproxy.console.choices import only_known
 from dataproxy.console.sittings import Sitting, Sittings
 from dataproxy.errors import NotAllowed, Refused
@@ -75,6 +76,7 @@ async def seat_of(request: Request) -> Sitting:
     sitting = sittings_of(request).find(request.cookies.get(cookie_name(request), ""))
     if sitting is None:
         raise NotSeated
+    request.scope["reader"] = Reader(sitting.caller, sitting.purpose, sitting.pages)
     bind(EVERYBODY if sitting.caller.tenant == OPERATOR else Rows(sitting.caller.tenant))
     if request.method == "GET":
         only_known(request)

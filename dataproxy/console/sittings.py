@@ -8,7 +8,7 @@ import secrets
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dataproxy.client.types import KeyInfo
 
@@ -19,7 +19,10 @@ _TRIES, _TRIES_ALL, _PER_S = 5, 50, 60.0
 
 @dataclass(slots=True)
 class Sitting:
-    """``csrf`` stands in every form; ``purpose`` on the record of every read. Times are UTC µs."""
+    """``csrf`` stands in every form; ``purpose`` on the record of every read. Times are UTC µs.
+
+    ``pages``: addresses that were put on record, so that a page which asks again by itself is there once.
+    """
 
     key_hash: str
     caller: KeyInfo
@@ -27,6 +30,7 @@ class Sitting:
     csrf: str
     begun_us: int
     seen_us: int
+    pages: set[str] = field(default_factory=set)
 
     def accepts(self, token: str) -> bool:
         """Whether a form came from one of this sitting's pages."""

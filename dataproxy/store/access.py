@@ -1,5 +1,8 @@
 """Reads are events too: written and committed before a byte of what was read leaves the process."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal
 
 from sqlalchemy import Connection
@@ -12,11 +15,29 @@ from dataproxy.store.events import StoredEvent, insert_events, next_position
 from dataproxy.store.schema import access_log
 
 What = Literal[
-    "access_log", "audit", "batch", "console", "event", "events", "evidence", "export of events", "export of trajectories",
-    "key limited", "key made", "key revoked", "proof", "quarantine", "review", "search", "tenant export", "tenant import",
-    "tokens", "trajectories", "trajectory", "vault", "version",
+    "access_log", "agents", "approvals", "audit", "batch", "console", "consents", "dead letters", "erasure preview", "event",
+    "events", "evidence", "export of events", "export of trajectories", "holds", "key limited", "key made", "key revoked", "keys",
+    "lease", "page", "proof", "quarantine", "recording", "redaction", "retention", "review", "rules set", "search",
+    "tenant export", "tenant import", "tenants", "tokens", "trajectories", "trajectory", "vault", "version", "view kept",
+    "view removed", "views",
 ]  # fmt: skip
-"""Every kind of thing that is read, or done with keys and sittings, as the log names it."""
+"""Every kind of thing that is read, or done with keys, sittings, views and agents' rules, as the log names it.
+
+A "page" is one that names nothing else: its target is the address.
+"""
+
+_gathered: ContextVar[list[What] | None] = ContextVar("headrace_reads", default=None)
+
+
+@contextmanager
+def gathered() -> Iterator[list[What]]:
+    """Fills with what is put on record until the block ends, here or in a thread that works for it."""
+    reads: list[What] = []
+    token = _gathered.set(reads)
+    try:
+        yield reads
+    finally:
+        _gathered.reset(token)
 
 
 def record_access(
@@ -40,3 +61,5 @@ def record_access(
     row = who | {"what": what, "target": target[:128], "at_us": now_us, "purpose": purpose}
     connection.execute(access_log.insert().values(row))
     append_rows(connection, access_log, [row])
+    if (reads := _gathered.get()) is not None:
+        reads.append(what)

@@ -49,6 +49,14 @@ def left_out_of(connection: Connection, tenant: str | None, lease_id: str, limit
     return LeftOut(rows, num - len(rows))
 
 
+def lent_by(connection: Connection, tenant: str | None, lease_id: str) -> set[str]:
+    """Whose trajectories went with a lease, as far as ``tenant`` may know (None: all)."""
+    query = select(lease_item.c.tenant).where(lease_item.c.lease_id == lease_id).distinct()
+    if tenant is not None:
+        query = query.where(func.coalesce(lease_item.c.tenant, "") == tenant)  # as above
+    return set(connection.execute(query).scalars())
+
+
 def lent_us(connection: Connection, lease_id: str) -> int | None:
     """When a lease was granted, whoever's it is: a tenant may know of that what its own trajectories went with."""
     return connection.execute(select(lease.c.created_us).where(lease.c.lease_id == lease_id)).scalar()

@@ -20,7 +20,14 @@ _FILTERS = ("lane", "kind", "eligible", "reason", "outcome", "error", "rewarded"
 CLOSED = [
     *(("/trajectories", name) for name in _FILTERS),
     *(("/exports/jsonl", name) for name in _FILTERS),
-    *(("/access", "what"), ("/access", "others"), ("/review", "why"), ("/holds", "scope"), ("/erasure", "scope"), ("/versions/v000003/order", "action")),
+    *(
+        ("/access", "what"),
+        ("/access", "others"),
+        ("/review", "why"),
+        ("/holds", "scope"),
+        ("/erasure", "scope"),
+        ("/versions/v000003/order", "action"),
+    ),
 ]
 OF_VERSIONS = {("/compare", "first"), ("/compare", "second")}
 """Lists of versions, which are names: one that is not there is not found."""

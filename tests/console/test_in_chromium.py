@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from dataproxy.store.schema import access_log, erasure, legal_hold, review_mark, saved_view
 from tests.console.browse import PURPOSE
-from tests.console.chrome import at, press, screen, seated, turned, wait
+from tests.console.chrome import at, press, screen, seated, send, turned, wait
 from tests.console.conftest import Stage
 from tests.console.screenshots import DESK, PHONE, pages
 
@@ -114,18 +114,6 @@ def test_a_redaction_is_judged_by_clicks(console: tuple[WebDriver, str, Stage]) 
     assert stage.leaves("review_mark") == 1
 
 
-def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDriver, str, Stage]) -> None:
-    driver, address, stage = console
-    driver.get(f"{address}/trajectories/{stage.names['hostile']}")
-    driver.find_element(By.LINK_TEXT, "Erase it…").click()
-    driver.find_element(By.NAME, "reason").send_keys("asked for" + Keys.ENTER)
-    wait(driver).until(lambda d: "What would go" in d.find_element(By.TAG_NAME, "main").text)
-    assert stage.proxy.count(erasure) == 0
-    driver.find_element(By.NAME, "confirm").send_keys("1" + Keys.ENTER)
-    wait(driver).until(lambda d: "What went" in d.find_element(By.TAG_NAME, "main").text)
-    assert stage.proxy.count(erasure) == 1 and stage.leaves("erasure") == 1
-
-
 def test_a_branch_of_the_tree_stands_further_in_than_the_line_that_it_leaves(console: tuple[WebDriver, str, Stage]) -> None:
     driver, address, _ = console
     driver.get(f"{address}/learning")
@@ -174,17 +162,25 @@ def test_every_page_fits_the_screen_and_nothing_in_it_fails(console: tuple[WebDr
 
 
 def test_axe_finds_no_serious_fault_on_any_page_in_either_theme(console: tuple[WebDriver, str, Stage]) -> None:
-    """As an operator, who sees every page. The themes differ in colours alone: in the dark one their contrast is looked at."""
+    """As an operator, who sees every page; what an action answers; and the form that one signs in with, refused once.
+
+    The themes differ in colours alone: in the dark one their contrast is looked at.
+    """
     driver, address, stage = console
-    source, found = axe(), []
+    source, found = axe(), list[tuple[str, str, str, str]]()
     with seated(driver, address, stage.proxy.key("admin", "", "")):
-        for path in (path for name, path in pages(stage.names).items() if name not in ("hostile", "filtered")):
-            driver.get(address + path)
-            driver.execute_script(source)
-            for theme, rules in (("light", _ALL_RULES), ("dark", _CONTRAST)):
-                driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
-                for rule in violations(driver, rules):
-                    found += [(path, theme, rule["id"], rule["nodes"][0]["html"][:200])] if rule["impact"] in _SERIOUS else []
+        for name, path in (pages(stage.names) | {"held": "/holds?done=held"}).items():
+            if name != "filtered":
+                driver.get(address + path)
+                found += serious(driver, source, name)
+        driver.get(f"{address}/erasure?scope=trajectory&target={stage.names['orders']}&tenant=acme")
+        send(driver, "/erasure", "Show what would go", reason="asked for")
+        found += serious(driver, source, "what would go")
+        driver.delete_all_cookies()
+        driver.get(f"{address}/sign-in")
+        found += serious(driver, source, "sign-in")
+        send(driver, "/sign-in", "Sign in", key="hr_wrong", purpose="a look")
+        found += serious(driver, source, "sign-in refused")
     assert found == []
 
 
@@ -207,8 +203,32 @@ def test_a_table_that_is_wider_than_a_phone_shows_that_it_goes_on_and_is_scrolle
         assert [rule["id"] for rule in violations(driver, _ALL_RULES) if rule["impact"] in _SERIOUS] == []
 
 
+def serious(driver: WebDriver, source: str, page: str) -> list[tuple[str, str, str, str]]:
+    """Serious faults of the page at hand, which is called ``page``: theme, rule, and the first element that breaks it."""
+    driver.execute_script(source)
+    found = []
+    for theme, rules in (("light", _ALL_RULES), ("dark", _CONTRAST)):
+        driver.execute_script("document.documentElement.dataset.theme = arguments[0]", theme)
+        broken = [rule for rule in violations(driver, rules) if rule["impact"] in _SERIOUS]
+        found += [(page, theme, rule["id"], rule["nodes"][0]["html"][:200]) for rule in broken]
+    return found
+
+
 def violations(driver: WebDriver, rules: str) -> list[dict[str, Any]]:
     """What axe finds on the page at hand, whose source it is part of by now."""
     run = f"axe.run(document, {{resultTypes: ['violations'], {rules}}}).then(arguments[0])"
     found: list[dict[str, Any]] = driver.execute_async_script(run)["violations"]
     return found
+
+
+def test_what_is_erased_is_shown_before_and_after_by_clicks(console: tuple[WebDriver, str, Stage]) -> None:
+    """The last test here: the others look at what it erases."""
+    driver, address, stage = console
+    driver.get(f"{address}/trajectories/{stage.names['hostile']}")
+    driver.find_element(By.LINK_TEXT, "Erase it…").click()
+    driver.find_element(By.NAME, "reason").send_keys("asked for" + Keys.ENTER)
+    wait(driver).until(lambda d: "What would go" in d.find_element(By.TAG_NAME, "main").text)
+    assert stage.proxy.count(erasure) == 0
+    driver.find_element(By.NAME, "confirm").send_keys("1" + Keys.ENTER)
+    wait(driver).until(lambda d: "What went" in d.find_element(By.TAG_NAME, "main").text)
+    assert stage.proxy.count(erasure) == 1 and stage.leaves("erasure") == 1
