@@ -119,9 +119,11 @@ def no_reads_kept(proxy: Proxy) -> Iterator[None]:
     with proxy.services.database.write() as connection:
         refuse = "BEGIN SELECT RAISE(ABORT, 'no reads are kept'); END"
         connection.exec_driver_sql(f"CREATE TRIGGER no_reads BEFORE INSERT ON access_log {refuse}")
-    yield
-    with proxy.services.database.write() as connection:
-        connection.exec_driver_sql("DROP TRIGGER no_reads")
+    try:
+        yield
+    finally:
+        with proxy.services.database.write() as connection:
+            connection.exec_driver_sql("DROP TRIGGER no_reads")
 
 
 def reads(proxy: Proxy, tenant: str) -> list[tuple[str, str, str]]:
