@@ -80,7 +80,8 @@ def _names(raw: sqlite3.Connection, table: str, row: Row) -> Iterator[Name]:
     if table == "log_head":
         yield _name(tenant, table, "")
         if row["base_position"]:  # what moves every event of a log is seen in every one of them
-            yield from (_name(one["tenant"], "event", one["event_id"]) for one in rows_of(raw, "event"))
+            for one in rows_of(raw, "event"):
+                yield from _with_erasure(raw, one["tenant"], "event", one["event_id"])
     elif table in ("checkpoint", "log_leaf", "log_salt"):
         yield from _names_in_log(raw, table, row)
     elif table == "tombstone":
