@@ -89,8 +89,8 @@ def get_holds(
     request: Request, services: ServicesDep, seat: Seat, scope_: ScopeText = "", target: Text = "", tenant: Text = ""
 ) -> Response:
     """Holds in force and those that ended; the form for a new one, filled in where the address says for what."""
-    holds = answered(retain_routes.get_holds(services, seat.caller, seat.purpose, released=True), list[LegalHold])[::-1]
     given = {"scope": chosen("scope", scope_, SCOPES) or "", "target": target, "tenant": tenant}
+    holds = answered(retain_routes.get_holds(services, seat.caller, seat.purpose, released=True), list[LegalHold])[::-1]
     return render(request, "holds.html", seat, holds=holds[:_SHOWN], num=len(holds), given=given, own=scope(seat.caller) or "")
 
 
