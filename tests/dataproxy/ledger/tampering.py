@@ -81,9 +81,8 @@ def insert(copy: Copy, chance: random.Random) -> str:
     """One row more: a row of the table under another key, or also under a tenant that nobody has heard of."""
     with closing(copy.open()) as raw:
         table, _, row = _row(raw, chance, TABLES)
-        unique = {"event": ["position"], "log_leaf": ["row_key"]}.get(table, [])
         stranger = ["tenant"] if chance.random() < 0.3 or table == "log_head" else []
-        for column in [*_key(raw, table)[1:], *unique, *stranger]:
+        for column in {*_key(raw, table)[1:], *_unique(raw, table), *stranger}:
             row[column] = _new(row[column])
         row = {column: value for column, value in row.items() if column != "idempotency_key"}
         names = ", ".join(f'"{column}"' for column in row)
@@ -263,6 +262,12 @@ def rows_of(raw: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
 def _key(raw: sqlite3.Connection, table: str) -> list[str]:
     columns = [row for row in raw.execute(f'PRAGMA table_info("{table}")').fetchall() if row[5]]
     return [row[1] for row in sorted(columns, key=lambda row: row[5])]
+
+
+def _unique(raw: sqlite3.Connection, table: str) -> list[str]:
+    """The last column of each other key."""
+    others = [row[1] for row in raw.execute(f'PRAGMA index_list("{table}")').fetchall() if row[2] and row[3] != "pk"]
+    return [raw.execute(f'PRAGMA index_info("{name}")').fetchall()[-1][2] for name in others]
 
 
 def _where(raw: sqlite3.Connection, table: str, row: dict[str, Any]) -> str:
