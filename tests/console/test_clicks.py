@@ -305,7 +305,8 @@ def test_a_list_is_taken_along_as_parquet(console: Console, tmp_path: Path) -> N
     parquet = pytest.importorskip("pyarrow.parquet")
     driver, address, stage = console
     driver.get(f"{address}/trajectories?session=shop-1")
-    table = parquet.read_table(downloaded(driver, tmp_path, "headrace-trajectories-acme-20260528.parquet", "Parquet"))
+    name = "headrace-trajectories-acme-filtered-by-session-????????-20260528.parquet"
+    table = parquet.read_table(downloaded(driver, tmp_path, name, "Parquet"))
     assert set(table["trajectory_id"].to_pylist()) == {stage.names["orders"]}
     assert stage.on_record("export of trajectories")[-1] == '{"session":"shop-1"}'
 
