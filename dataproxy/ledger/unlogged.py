@@ -21,6 +21,8 @@ from dataproxy.store.schema import (
     tombstone,
 )
 
+HANGING = (event_span, eligibility, token_segment)
+"""Tables whose rows hang on an event: its leaf answers for them."""
 _NO_LEAF = "the row has no leaf in the log"
 
 
@@ -30,7 +32,7 @@ def unlogged_rows(connection: Connection, tenant: str) -> Iterator[AuditProblem]
         yield from _without_leaf(connection, tenant, kind.table, _key(kind.table, kind.key))
     yield from _without_leaf(connection, tenant, event, event.c.event_id)
     yield from _without_leaf(connection, tenant, erasure, erasure.c.erasure_id)
-    for table in (event_span, eligibility, token_segment):
+    for table in HANGING:
         owned = exists().where(event.c.tenant == table.c.tenant, event.c.event_id == table.c.event_id)
         yield from _first(connection, tenant, table, table.c.event_id, ~owned, "it belongs to an event that is not there")
     yield from _loose_contents(connection, tenant)

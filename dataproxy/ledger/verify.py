@@ -20,30 +20,14 @@ from dataproxy.ledger.notes import NoteVerifier
 from dataproxy.ledger.rows import PLAIN
 from dataproxy.ledger.signed import check_checkpoints
 from dataproxy.ledger.stored import UNREADABLE, stored_contents
-from dataproxy.ledger.unlogged import unlogged_rows
+from dataproxy.ledger.unlogged import HANGING, unlogged_rows
 from dataproxy.ledger.witness import WitnessVerifier
-from dataproxy.store.schema import (
-    checkpoint,
-    content,
-    content_span,
-    eligibility,
-    erasure,
-    event,
-    event_span,
-    log_head,
-    log_leaf,
-    log_salt,
-    token_segment,
-    tombstone,
-)
+from dataproxy.store.schema import checkpoint, content, content_span, erasure, event, log_head, log_leaf, log_salt, tombstone
 
 _PAGE = 500
 _MOST_PROBLEMS = 50
 _KINDS = {"event", "content", "erasure", *PLAIN}
-_LOGGED = (
-    *(log_head, log_leaf, log_salt, checkpoint, tombstone, erasure),
-    *(event, event_span, eligibility, token_segment, content, content_span),
-)
+_LOGGED = (log_head, log_leaf, log_salt, checkpoint, tombstone, erasure, event, *HANGING, content, content_span)
 """Tables that the log answers for, but those whose rows stand alone."""
 
 
