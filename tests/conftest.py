@@ -21,18 +21,17 @@ settings.register_profile("explore", _PATIENT, max_examples=300)
 settings.load_profile("headrace")
 
 _ROOT = Path(__file__).parent
-_LONG_GATEWAY = ("gateway/external", "gateway/fleet", "gateway/openapi", "gateway/test_process.py", "gateway/test_processes.py")
-_LONG_INFERENCE = ("test_model.py", "continuity/test_properties.py", "continuity/test_share.py")
-_LONG_TRAINER = ("adapter", "critic", "dry_run", "gradient", "joined", "publish", "reference", "rolling", "step")
-_LONG_STORE = ("ledger/test_bundle.py", "store/test_migrations.py", "store/test_plans.py")
-_LONG = (
-    *("bench", "cases", "conformance", "e2e", "console/test_page_plans.py", "deploy/test_demo_figures.py"),
-    *(f"dataproxy/{path}" for path in _LONG_STORE),
-    *_LONG_GATEWAY,
-    *(f"workers/inference/{path}" for path in _LONG_INFERENCE),
-    *(f"workers/trainer/test_{name}.py" for name in _LONG_TRAINER),
-)
-_LONG_PATHS = tuple(_ROOT / path for path in _LONG)
+_LONG = {
+    "": "bench cases conformance e2e console/test_page_plans",
+    "dataproxy/": "ledger/test_bundle ledger/test_tampering store/test_migrations store/test_plans",
+    "dataproxy/api/": "test_on_record test_recording test_redaction test_review test_review_marks",
+    "deploy/": "test_audit test_cli test_demo_figures test_running test_supervisor test_wheel",
+    "gateway/": "external fleet openapi test_gaps test_hold test_process test_processes",
+    "gateway/test_": "side_routes unanswered upstream_failures",
+    "workers/inference/": "test_model continuity/test_properties continuity/test_share",
+    "workers/trainer/test_": "adapter critic dry_run gate gradient joined publish reference rolling step",
+}
+_LONG_PATHS = {_ROOT / f"{prefix}{name}" for prefix, names in _LONG.items() for name in names.split()}
 
 _LEFT_OUT = re.compile(r"\bnot (\w+)")
 _PYTESTMARK = re.compile(r"^pytestmark = (.*)", re.MULTILINE)
@@ -59,4 +58,4 @@ def _marks_of(path: Path) -> set[str]:
 
 
 def _is_long(path: Path) -> bool:
-    return any(path.is_relative_to(long) for long in _LONG_PATHS)
+    return not _LONG_PATHS.isdisjoint((path.with_suffix(""), *path.parents))

@@ -1,4 +1,4 @@
-"""One arm of the demo: a fresh Headrace, an exam, learning under traffic, the exam again, and what was left behind.
+"""One arm of the demo: a fresh Headrace, an exam, learning under traffic, and the exam again.
 
 The control arm differs in one thing: its user gives each answer the reward of another one.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from deploy.demo import measure
 from deploy.demo.actors import Actor
-from deploy.demo.at_rest import search
 from deploy.demo.patience import Patience
 from deploy.demo.plan import (
     CONSENT_REASON,
@@ -30,7 +29,6 @@ from deploy.demo.recipe import RECIPE
 from deploy.demo.task import Task, partial_share, share
 from deploy.launcher.running import RunningStack
 from deploy.launcher.stack import TRAINER
-from deploy.paths import Paths
 
 _AGENT = "examples.triage.agent"
 _USER = "examples.triage.user"
@@ -68,14 +66,11 @@ class ArmRun:
             self._result.after = self._exam(stack, examinee, "after")
             with self._show.phase(f"{self._arm}: read the store", 1):
                 measure.measure(stack, answers, self._result)
-        with self._show.phase(f"{self._arm}: search at rest", 1):
-            search(stack.paths, stack.model_dir, self._result)
         self._result.seconds = time.monotonic() - started
         return self._result
 
     @contextmanager
     def _started(self) -> Iterator[RunningStack]:
-        paths = Paths(self._directory / "data", self._directory / "config")
         steps, seed = str(self._num_steps), str(self._plan.seed)  # then the trainer ends, and the exam's weights stay
         environment = {
             **RECIPE,
@@ -83,7 +78,7 @@ class ArmRun:
             "HEADRACE_TRAINER_SEED": seed,
             "HEADRACE_TRAINER_TENANT": TENANT,
         }
-        with RunningStack.start(paths, ["--model", self._plan.model], environment) as stack:
+        with RunningStack.start(self._plan.paths(self._arm), ["--model", self._plan.model], environment) as stack:
             with self._show.phase(f"{self._arm}: start", 1) as phase:
                 stack.wait_ready()
                 phase.at(1, f"gateway {stack.gateway}")

@@ -7,16 +7,16 @@ import json
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from deploy.demo.plan import ArmResult
 from deploy.errors import DemoFailed
 from deploy.paths import Paths
 
 _TIMEOUT_S = 900.0
+_BASE_VERSION = "v000000"
 
 
-def search(paths: Paths, model_dir: Path, result: ArmResult) -> None:
+def search(paths: Paths, result: ArmResult) -> None:
     """Fill the last fields of ``result``: every value of every ticket is looked for in the data and configuration directories.
 
     Raises:
@@ -27,7 +27,8 @@ def search(paths: Paths, model_dir: Path, result: ArmResult) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as values:
         json.dump(personal_values(), values)
         values.flush()
-        where = [str(paths.data_dir), "--config-dir", str(paths.config_dir), "--tokenizer", str(model_dir / "tokenizer.json")]
+        tokenizer = paths.data_dir / "versions" / _BASE_VERSION / "tokenizer.json"
+        where = [str(paths.data_dir), "--config-dir", str(paths.config_dir), "--tokenizer", str(tokenizer)]
         command = [sys.executable, "-m", "dataproxy.redact.at_rest", *where, "--values", values.name, "--json"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     try:

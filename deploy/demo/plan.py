@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from deploy.launcher.options import SMOLLM2
+from deploy.paths import Paths
 
 Arm = Literal["online", "control"]
 
@@ -44,6 +45,10 @@ class DemoPlan:
     concurrency: int = 32
     reward_delay_s: tuple[float, float] = (1.0, 3.0)
     patience_s: float = 300.0
+
+    def paths(self, arm: Arm) -> Paths:
+        """Where the Headrace of an arm lives."""
+        return Paths(self.directory / arm / "data", self.directory / arm / "config")
 
     @property
     def must_learn(self) -> bool:

@@ -4,16 +4,19 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rich.console import Console
 
 from deploy.demo.arm import ArmRun
+from deploy.demo.at_rest import search
 from deploy.demo.curve import draw
 from deploy.demo.plan import GOAL, TENANT, Arm, ArmResult, DemoPlan
 from deploy.demo.progress import Show, showing
 from deploy.demo.table import as_json, num_aborted, print_table, rise
 from deploy.errors import DemoFailed
+from deploy.paths import Paths
 
 _INTRODUCTION = (
     "[bold]Headrace demo.[/bold] An agent files support tickets under their order numbers, over an OpenAI base URL; its user "
@@ -24,6 +27,7 @@ _INTRODUCTION = (
 )
 
 RunArm = Callable[[DemoPlan, Arm, Show, ArmResult | None], ArmResult]
+Search = Callable[[Paths, ArmResult], None]
 
 
 def _run_arm(plan: DemoPlan, arm: Arm, show: Show, first: ArmResult | None) -> ArmResult:
@@ -31,8 +35,10 @@ def _run_arm(plan: DemoPlan, arm: Arm, show: Show, first: ArmResult | None) -> A
     return ArmRun(plan, arm, show, first).run()
 
 
-def run(plan: DemoPlan, console: Console, json_file: Path | None, run_arm: RunArm = _run_arm) -> None:
+def run(plan: DemoPlan, console: Console, json_file: Path | None, run_arm: RunArm = _run_arm, search_arm: Search = search) -> None:
     """Run ``plan``, each arm by ``run_arm``, show what it found, and write it to ``json_file``.
+
+    What an arm left on the disk is searched by ``search_arm`` while the next one runs.
 
     Raises:
         DeployError: it could not be run, or what it shows breaks a promise (an aborted request, a value at rest, too small a rise).
@@ -40,10 +46,16 @@ def run(plan: DemoPlan, console: Console, json_file: Path | None, run_arm: RunAr
     started = time.monotonic()
     console.print(_INTRODUCTION.format(tenant=TENANT, directory=plan.directory), highlight=False)
     results: list[ArmResult] = []
-    with showing(console) as show:
+    with showing(console) as show, ThreadPoolExecutor() as aside:
+        searches = []
         for arm in plan.arms:
             (plan.directory / arm).mkdir(parents=True)
             results.append(run_arm(plan, arm, show, results[0] if results else None))
+            searches.append(aside.submit(search_arm, plan.paths(arm), results[-1]))
+        with show.phase("search at rest", len(searches)) as phase:
+            for number, done in enumerate(searches, 1):
+                done.result()
+                phase.at(number, f"{sum(result.num_values_found for result in results[:number])} values found")
     picture = draw(results, plan.directory / "reward-curve.png")
     seconds = time.monotonic() - started
     print_table(console, results, [picture])

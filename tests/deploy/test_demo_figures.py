@@ -18,6 +18,7 @@ from deploy.demo.run import require_promises, run
 from deploy.demo.table import as_json, verdict
 from deploy.demo.task import Task
 from deploy.errors import DemoFailed
+from deploy.paths import Paths
 from examples.triage.tickets import tickets
 from examples.triage.user import parse_arguments
 
@@ -97,10 +98,14 @@ def test_both_arms_are_run_and_shown_side_by_side(tmp_path: Path) -> None:
 
     def arm_run(plan: DemoPlan, arm: Arm, show: Show, first: ArmResult | None) -> ArmResult:
         asked.append((arm, first))
-        return result(arm, after=60 if arm == "online" else 7)
+        return replace(result(arm, after=60 if arm == "online" else 7), planted_found=False)
+
+    def search(paths: Paths, result: ArmResult) -> None:
+        assert paths.data_dir == tmp_path / "demo" / result.arm / "data"
+        result.planted_found = True
 
     screen = StringIO()
-    run(plan(tmp_path / "demo"), Console(file=screen, width=200), tmp_path / "found.json", arm_run)
+    run(plan(tmp_path / "demo"), Console(file=screen, width=200), tmp_path / "found.json", arm_run, search)
     assert [arm for arm, _ in asked] == ["online", "control"]
     assert asked[0][1] is None and asked[1][1] is not None and asked[1][1].arm == "online"  # as many steps, the same first exam
     lines = {
@@ -114,6 +119,7 @@ def test_both_arms_are_run_and_shown_side_by_side(tmp_path: Path) -> None:
         "0.10",
     ]
     assert lines["answers rewarded"] == 2 * ["640: 300 right, 200 with partial credit, 140 with none"]
+    assert lines["planted control found"] == 2 * ["yes"]
     assert "With shuffled rewards it changed by +0.01." in screen.getvalue()
     assert [arm["arm"] for arm in json.loads((tmp_path / "found.json").read_text())["arms"]] == ["online", "control"]
 
