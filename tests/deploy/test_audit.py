@@ -129,6 +129,26 @@ def test_a_redacted_event_is_shown_with_spans_and_surrogates_and_the_look_is_on_
     assert isinstance(reads, list) and [row["purpose"] for row in reads if row["what"] == "event"] == ["case 9", ""]
 
 
+def test_a_trajectory_is_told_from_its_first_call_to_what_was_trained_on_it(headrace: Running) -> None:
+    listed = headrace.json("audit", "list", "--kind", "model_call")["events"]
+    assert isinstance(listed, list)
+    told = {
+        event["trajectory_id"]: headrace("audit", "trajectory", event["trajectory_id"], "--purpose", "case 11").stdout
+        for event in listed
+        if event["tenant"] == "acme"
+    }
+    assert SECRET_WORD not in "".join(told.values())
+    (altered,) = [text for text in told.values() if "my word is <PASSWORD_1>" in text]
+    assert "reward None; not trainable (altered); trained by no version\nnow: not eligible\n" in altered
+    assert re.search(r"^  \w+#0 is context only: altered$", altered, re.MULTILINE)
+    (trained,) = [text for text in told.values() if "trained by v000001" in text]
+    assert re.search(r"^reward 1\.0; trainable \(\w+\); trained by v000001$", trained, re.MULTILINE), trained
+    assert re.search(r"^  reward 1 by \w+ for event \w+$", trained, re.MULTILINE), trained
+    reads = headrace.json("audit", "log")["rows"]
+    assert isinstance(reads, list)
+    assert {row["purpose"] for row in reads if row["what"] == "trajectory" and row["key_id"] != "key-7"} == {"case 11"}
+
+
 def test_evidence_is_checked_by_its_own_program(headrace: Running, tmp_path: Path) -> None:
     headrace("audit", "export", "--tenant", "acme", "-o", str(tmp_path / "e.zip"))
     with zipfile.ZipFile(tmp_path / "e.zip") as bundle:

@@ -1,8 +1,13 @@
 """Where settings come from, in which order, and what is an error."""
 
+import os
+
 import pytest
 
+from dataproxy import keyfiles
+from gateway.__main__ import open_journal
 from gateway.settings import CONFIG_FILE, load
+from tests.dataproxy.capture.halves import request_half, response_half
 
 
 def test_arguments_beat_the_environment_which_beats_the_file(monkeypatch, tmp_path):
@@ -37,3 +42,25 @@ def test_an_unknown_setting_in_the_file_is_an_error(monkeypatch, tmp_path):
 def test_a_named_file_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
         load([], {CONFIG_FILE: str(tmp_path / "none.toml")})
+
+
+@pytest.mark.parametrize(("durability", "waits"), [("strict", True), ("relaxed", False)])
+async def test_the_gateways_journal_waits_for_the_disk_where_it_is_told_to(monkeypatch, tmp_path, durability, waits):
+    synced = []
+    pwritev = os.pwritev
+
+    def noted(descriptor, buffers, offset, flags=0):
+        synced.append(bool(flags & os.RWF_DSYNC))
+        return pwritev(descriptor, buffers, offset, flags)
+
+    monkeypatch.setattr(os, "pwritev", noted)
+    monkeypatch.setattr(os, "fdatasync", lambda _: synced.append(True))
+    where = ["--data-dir", str(tmp_path / "data"), "--config-dir", str(tmp_path / "config")]
+    keyfiles.ensure(tmp_path / "config")
+    journal = open_journal(load([*where, "--journal-durability", durability], {}))
+    synced.clear()
+    journal.begin(request_half("e1"))
+    await journal.finish(response_half("e1"))
+    assert synced and any(synced) is waits
+    monkeypatch.undo()
+    journal.close()
