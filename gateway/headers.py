@@ -7,7 +7,8 @@ from gateway.upstream.connection import Headers
 
 _TRACE = (b"traceparent", b"tracestate", b"baggage", b"x-request-id")
 _TO_ENGINE = frozenset((b"content-type", b"accept", b"user-agent", b"anthropic-version", b"anthropic-beta", *_TRACE))
-_RECORDED = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count", b"x-headrace-release"))
+_OWN = (b"x-headrace-release", b"x-headrace-retrieval")
+_RECORDED = frozenset((b"user-agent", b"traceparent", b"x-stainless-retry-count", *_OWN))
 _NOT_TO_AGENT = frozenset((b"connection", b"keep-alive", b"transfer-encoding", b"content-length", b"date"))
 
 

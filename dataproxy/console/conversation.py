@@ -17,10 +17,11 @@ MOST_MESSAGES = 60
 
 
 _LABELS = (
-    *(("worker", "worker"), ("lane", "lane"), ("release", "release"), ("dialect", "dialect"), ("redaction", "redaction")),
-    *(("harness", "harness"), ("engine", "engine")),
+    *(("worker", "worker"), ("lane", "lane"), ("release", "release"), ("retrieval", "retrieval"), ("dialect", "dialect")),
+    *(("redaction", "redaction"), ("harness", "harness"), ("engine", "engine")),
 )
 """Of an event's metadata, under which title."""
+_SHOWN_OF_A_FINGERPRINT = 12
 
 
 @dataclass(slots=True, frozen=True)
@@ -204,6 +205,8 @@ def _facts(event: Event) -> Iterator[tuple[str, str]]:
         yield "delivery", str(y["delivery"])
     if reasons := [str(reason) for reason in y.get("finish_reasons", []) if reason]:
         yield "ended by", ", ".join(reasons)
+    if isinstance(m.get("tools"), dict):
+        yield "tools", ", ".join(f"{name} {str(version)[:_SHOWN_OF_A_FINGERPRINT]}" for name, version in m["tools"].items())
     for name, title in _LABELS:
         if m.get(name):
             yield title, _word(m[name])

@@ -28,13 +28,14 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 class Identity:
     """``prefixes``, ``token_prefixes``, ``ends``, ``borders``: see ``NewCall``.
 
-    ``is_retry``: the agent's SDK says that it sends this body again.
+    ``is_retry``: the agent's SDK says that it sends this body again. ``tools``: a fingerprint of each tool's definition, in order.
     """
 
     subject: str
     harness: str
     request_digest: bytes
     is_retry: bool
+    tools: list[str]
     prefixes: list[bytes]
     token_prefixes: list[bytes]
     ends: dict[int, bytes]
@@ -53,6 +54,7 @@ def identify(parsed: ParsedExchange, digests: KeyedDigests) -> Identity:
         harness=digests.of(b"harness", _encoder.encode(_harness(parsed))).hex(),
         request_digest=digests.of(b"request", raw.body),
         is_retry=any(value not in ("", "0") for value in retries),
+        tools=[digests.of(b"tool", _encoder.encode(tool)).hex() for tool in _tools(parsed)],
         prefixes=answered_prefixes(conversation, messages),
         token_prefixes=token_prefixes,
         ends=_ends(parsed, conversation),
@@ -64,6 +66,18 @@ def _harness(parsed: ParsedExchange) -> list[Any]:
     """System prompts, tool schemas and sampling as the agent asks for them."""
     system = [m.get("content") for m in parsed.messages if m.get("role") in ("system", "developer")]
     return [system, {common: parsed.request[name] for name, common in _HARNESS_FIELDS.items() if name in parsed.request}]
+
+
+def _tools(parsed: ParsedExchange) -> list[Any]:
+    tools = parsed.request.get("tools")
+    return tools if isinstance(tools, list) else []
+
+
+def name_of(tool: Any) -> str:
+    """What a tool's definition calls it; nothing where it is no definition."""
+    named = tool.get("function", tool) if isinstance(tool, dict) else None
+    name = named.get("name") if isinstance(named, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _ends(parsed: ParsedExchange, conversation: Conversation) -> dict[int, bytes]:

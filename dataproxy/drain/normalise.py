@@ -12,7 +12,7 @@ import msgspec
 from atdp.events import Event, Span
 from dataproxy.digests import KeyedDigests
 from dataproxy.drain.exchange import ParsedExchange
-from dataproxy.drain.identity import Identity
+from dataproxy.drain.identity import Identity, name_of
 from dataproxy.redact import RedactedExchange
 from dataproxy.store.events import Content, StoredEvent
 
@@ -21,8 +21,8 @@ _HIDDEN = frozenset((*_REASONING, "sealed_reasoning"))
 NOT_KEPT = frozenset(("id", "model", "created", "object"))
 """Parts of an answer that no event holds: the call says the same. They need no redaction."""
 _OWN_PLACE = NOT_KEPT | {"choices", "usage", "error", "text"}
-_RELEASE = "header.x-headrace-release"
-"""Where an agent says which release of itself calls."""
+_DECLARED = {"release": "header.x-headrace-release", "retrieval": "header.x-headrace-retrieval"}
+"""Where an agent says which release of itself calls, and which snapshot of an index it searched."""
 _MOST_OF_A_NAME = 128
 
 
@@ -143,8 +143,12 @@ def _metadata(
         "request": {name: value for name, value in request.items() if name not in ("messages", "tools")},
         "headers": {name.removeprefix("header."): v for name, v in redacted.strings.items() if name.startswith("header.")},
     }
-    if release := redacted.strings.get(_RELEASE, "").strip():
-        m["release"] = release[:_MOST_OF_A_NAME]
+    tools = request.get("tools")
+    if isinstance(tools, list) and tools:
+        m["tools"] = {name_of(tool) or str(n): version for n, (tool, version) in enumerate(zip(tools, identity.tools, strict=True))}
+    for field, name in _DECLARED.items():
+        if declared := redacted.strings.get(name, "").strip():
+            m[field] = declared[:_MOST_OF_A_NAME]
     if redacted.version:
         m["redaction"] = redacted.version
     if raw.surrogates:

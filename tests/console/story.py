@@ -17,7 +17,8 @@ HOSTILE = (
     "<script>document.title='owned'</script><img src=x onerror=alert(1)> {{7*7}} ${7*7} \x1b[31mred\x1b[0m \u202egnp.exe\u202c "
     "\u200b</span></section><style>body{display:none}</style>"
 )
-RELEASED = {"x-headrace-release": "shop-2026.11"}
+_FIND_ORDER = {"type": "function", "function": {"name": "find_order", "description": "Finds an order by its number."}}
+RELEASED = {"x-headrace-release": "shop-2026.11", "x-headrace-retrieval": "manuals@41"}
 NOW_US = 1_780_000_000_000_000
 _MINUTE_US = 60_000_000
 BATCH = "batch-4"
@@ -66,6 +67,7 @@ async def _orders(journal: Journal, at: int) -> int:
             ended_us=at + 180_000,
             answers=[looked],
             headers=RELEASED,
+            tools=[_FIND_ORDER],
         ),
         exchange(
             second,

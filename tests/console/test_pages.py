@@ -292,7 +292,8 @@ def test_what_a_version_learned_from_is_found(stage: Stage) -> None:
 def test_a_release_is_shown_at_its_turn_and_a_harness_is_found_by_its_fingerprint(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['orders']}")
-    assert browser.text.count("shop-2026.11") == 1
+    assert browser.text.count("shop-2026.11") == browser.text.count("manuals@41") == 1
+    assert re.search(r"<dt>tools</dt><dd>\w+ [0-9a-f]{12}[<,]", browser.page)
     harness = re.findall(r"<dt>harness</dt><dd>([0-9a-f]{32})", browser.page)[0]
     for given, found in ((harness, 1), (harness[:8], 1), (harness[:7], 0)):
         browser.get(f"/trajectories?release={given}")

@@ -7,12 +7,14 @@ HEADERS = [
     (b"cookie", b"a=b"),
     (b"user-agent", b"shop/2"),
     (b"x-headrace-release", b"shop-2026.11"),
+    (b"x-headrace-retrieval", b"manuals@41"),
     (b"x-priority", b"9"),
 ]
 
 
-def test_the_release_that_an_agent_declares_is_recorded_and_no_secret() -> None:
-    assert recorded_headers(HEADERS) == {"user-agent": "shop/2", "x-headrace-release": "shop-2026.11"}
+def test_what_an_agent_declares_of_itself_is_recorded_and_no_secret() -> None:
+    declared = {"x-headrace-release": "shop-2026.11", "x-headrace-retrieval": "manuals@41"}
+    assert recorded_headers(HEADERS) == {"user-agent": "shop/2", **declared}
 
 
 def test_the_engine_sees_no_header_that_is_ours_or_that_steers_it() -> None:

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from unittest.mock import ANY
 
 import msgspec
 import pytest
@@ -31,6 +32,7 @@ from dataproxy.store.schema import (
 )
 from dataproxy.store.segments import token_records
 from tests.dataproxy.exchanges import exchange, record, said, user, write
+from tests.dataproxy.lease.test_leases import stored
 from tests.dataproxy.proxy import BROKEN_WORD, MASK, SECRET_ID, SECRET_WORD, Proxy
 
 TABLES = (redaction_count, event, content, token_segment, eligibility, trajectory, session, conversation_end, quarantine)
@@ -62,6 +64,26 @@ async def test_an_exchange_becomes_an_event_with_everything_where_atdp_puts_it(p
     assert found.m["versions"] == [[["v000000", 0, 3]]]
     assert [tokens[0].prompt_ids, tokens[0].output_ids] == [b"\1\0\0\0\2\0\0\0\3\0\0\0", b"\7\0\0\0\x08\0\0\0\x09\0\0\0"]
     journal.close()
+
+
+async def test_each_tools_definition_and_what_the_agent_declares_are_part_of_an_events_provenance(proxy: Proxy) -> None:
+    def tool(name: str, description: str) -> dict[str, object]:
+        return {"type": "function", "function": {"name": name, "description": description}}
+
+    async def provenance(headers: dict[str, str], *tools: object) -> tuple[object, object]:
+        asks = {"tools": list(tools)} if tools else {}
+        (event_id,) = await stored(proxy, exchange([user("Where is it?")], headers=headers, **asks))
+        with proxy.services.database.read() as connection:
+            found = find_event(connection, "acme", event_id)
+        assert found is not None
+        return found.m.get("tools"), found.m.get("retrieval")
+
+    first, _ = await provenance({}, tool("find", "Finds."), tool("send", "Sends."))
+    second, snapshot = await provenance({"x-headrace-retrieval": " manuals@41 "}, tool("find", "Finds it."), tool("send", "Sends."))
+    assert isinstance(first, dict) and isinstance(second, dict) and list(first) == list(second) == ["find", "send"]
+    assert first["find"] != second["find"] and first["send"] == second["send"] and snapshot == "manuals@41"
+    assert await provenance({}, {"odd": 1}, "odder") == ({"0": ANY, "1": ANY}, None)
+    assert await provenance({}) == (None, None)
 
 
 async def test_messages_that_are_resent_every_turn_are_stored_once(proxy: Proxy) -> None:

@@ -16,7 +16,7 @@ from tests.dataproxy.proxy import Proxy
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 CASES = sorted(p.relative_to(GOLDEN).as_posix() for p in GOLDEN.rglob("*") if p.name.endswith(("answer.json", "stream.sse")))
-_OF_THE_RUN = ("completion_id", "harness", "latency_us", "key_id", "worker", "path")
+_OF_THE_RUN = ("completion_id", "harness", "tools", "latency_us", "key_id", "worker", "path")
 
 
 async def event_of(proxy: Proxy, case: str) -> dict[str, Any]:

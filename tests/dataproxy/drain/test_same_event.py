@@ -108,6 +108,7 @@ async def test_a_dialect_makes_the_events_that_chat_makes(proxy: Proxy, dialect:
         assert mine.a == theirs.a and mine.h == theirs.h
         assert mine.y["finish_reasons"] == theirs.y["finish_reasons"] == [["tool_calls"], ["stop"]][i]
         assert mine.o["tools"] == theirs.o["tools"] == [{"type": "function", "function": FUNCTION}]
+        assert mine.m["tools"] == theirs.m["tools"] and list(mine.m["tools"]) == ["weather"]
     assert found[0].o["messages"] == expected[0].o["messages"]
     assert found[0].m["harness"] == expected[0].m["harness"] or dialect == "messages"  # which must name max_tokens
     assert found[1].m.get("previous_event_id") == (found[0].event_id if linked else None)

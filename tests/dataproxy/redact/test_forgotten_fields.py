@@ -166,6 +166,7 @@ def left(redactor: Redactor, plant: Canaries, dialect: str, request: Body, answe
             "user-agent": f"agent ({plant('user agent')})",
             "x-stainless-retry-count": plant("header"),
             "x-headrace-release": plant("release"),
+            "x-headrace-retrieval": plant("retrieval"),
         },
         path=f"{asked.path}?for={plant('query of the path')}",
         session_id=plant("session id"),
