@@ -10,6 +10,7 @@ import argparse
 import json
 import os
 import tempfile
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,8 @@ def answers(model: Path, dtype: DType, max_tokens: int) -> list[Row]:
 
 def _ask(url: str, question: str, max_tokens: int) -> dict[str, Any]:
     body = {"model": MODEL_NAME, "messages": [{"role": "user", "content": question}], "temperature": 1, "max_tokens": max_tokens}
-    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers={"x-headrace-record": "1"}, timeout=600, trust_env=False)
+    headers = {"x-headrace-record": "1", "x-headrace-rid": f"chatcmpl-{uuid.uuid4().hex}"}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=body, headers=headers, timeout=600, trust_env=False)
     answer.raise_for_status()
     record: dict[str, Any] = answer.json()["headrace_record"]
     return record
