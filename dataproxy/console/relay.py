@@ -17,6 +17,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from atdp.cookies import no_cookies
+
 _MOST_BYTES = 64 << 10
 _NOT_PASSED = frozenset(
     (
@@ -38,7 +40,7 @@ def create_relay(data_proxy: Path, names: Collection[str], https: bool = False) 
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         # A connection each: one that is kept may be let go by the data proxy at the moment in which it is used again.
         transport = httpx.AsyncHTTPTransport(uds=str(data_proxy), limits=httpx.Limits(max_keepalive_connections=0))
-        async with httpx.AsyncClient(transport=transport, base_url="http://data-proxy", timeout=600) as client:
+        async with httpx.AsyncClient(transport=transport, timeout=600, cookies=no_cookies()) as client:
             app.state.client = client
             yield
 

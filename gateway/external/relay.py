@@ -9,6 +9,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 
+from atdp.cookies import no_cookies
 from gateway.errors import Refused
 from gateway.external.catalog import ExternalModel
 from gateway.external.errors import ProviderFailed
@@ -23,7 +24,8 @@ class AnthropicRelay:
     """One client for all calls."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(timeout_s, connect=10.0), follow_redirects=False)
+        timeout = httpx.Timeout(timeout_s, connect=10.0)
+        self._client = httpx.AsyncClient(timeout=timeout, follow_redirects=False, cookies=no_cookies())
 
     async def ask(
         self, path: str, model: ExternalModel, name: str, body: dict[str, Any], headers: Mapping[str, str]

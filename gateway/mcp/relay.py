@@ -11,6 +11,7 @@ import httpx
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
+from atdp.cookies import no_cookies
 from gateway.bodies import read_body
 from gateway.errors import Refused
 from gateway.headers import header, recorded_headers
@@ -35,7 +36,7 @@ class McpRelay:
         self._servers = servers
         settings = gateway.settings
         timeout = httpx.Timeout(settings.idle_timeout_s, connect=settings.connect_timeout_s, read=settings.first_byte_timeout_s)
-        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False)
+        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False, trust_env=False, cookies=no_cookies())
 
     def server(self, name: str, tenant: str) -> McpServer | None:
         """The server of that name, if ``tenant`` may call it."""

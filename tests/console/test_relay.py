@@ -1,5 +1,6 @@
 """The door for browsers: it passes the console on, to those who call it by its name, and nothing else."""
 
+import re
 import socketserver
 import threading
 from collections.abc import Iterator
@@ -54,6 +55,17 @@ def test_without_a_data_proxy_it_says_so(tmp_path: Path) -> None:
     with TestClient(create_relay(tmp_path / "none.sock", {"testserver"})) as client:
         answer = client.get("/console/sign-in")
     assert answer.status_code == 503 and "headrace status" in answer.text
+
+
+def test_nobody_is_given_the_session_of_another(stage: Stage, address: str) -> None:
+    with httpx.Client(base_url=address, timeout=60) as signed_in, httpx.Client(base_url=address, timeout=60) as stranger:
+        token = re.findall(r'name="csrf" value="([^"]+)"', signed_in.get("/console/sign-in").text)[0]
+        form = {"csrf": token, "key": stage.proxy.key("reviewer", "acme"), "purpose": "case 12"}
+        assert signed_in.post("/console/sign-in", data=form, headers={"origin": address}).status_code == 303
+        assert signed_in.get("/console/trajectories").status_code == 200
+        for path in ("/console/trajectories", "/console/access"):
+            answer = stranger.get(path)
+            assert answer.status_code == 303 and answer.headers["location"].startswith("/console/sign-in"), path
 
 
 class OneAnswer(socketserver.StreamRequestHandler):

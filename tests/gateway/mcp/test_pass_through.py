@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from gateway.mcp.servers import InvalidServers, read_servers
@@ -240,6 +240,22 @@ async def test_servers_are_their_tenants_alone_and_their_refusals_are_not_the_ag
             assert (await client.post("/mcp/orders", headers={"authorization": "Bearer no"}, json={})).status_code == 401
     ((_, _, half),) = recorded(served)
     assert (half.delivery, half.status) == ("upstream_error", 401)
+
+
+async def test_a_servers_cookie_comes_back_to_it_from_nobody(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    app, seen = FastAPI(), list[str | None]()
+
+    @app.post("/mcp")
+    async def mcp(request: Request, response: Response) -> Any:
+        seen.append(request.headers.get("cookie"))
+        response.set_cookie("session", "of-acme")
+        return {"jsonrpc": "2.0", "id": 1, "result": {}}
+
+    async with gateway_before(run_dir, app, monkeypatch) as served:
+        for key in ("hr_acme", "hr_other"):
+            async with served.client(key) as client:
+                assert (await client.post("/mcp/orders", json={"jsonrpc": "2.0", "id": 1, "method": "ping"})).status_code == 200
+    assert seen == [None, None]
 
 
 @pytest.mark.slow
