@@ -1,8 +1,9 @@
 """The demo over several seeds: does it learn on most of them, and does the control stay where it was?
 
-``python -m bench.demo --seeds 5`` runs ``headrace demo`` once per seed and arm, every seed's online arm first, and prints a line
-for each. ``bench/results/demo.json`` is written after each, so that a run that breaks off leaves what it had; ``--resume`` goes on
-from there. The last line printed is that file. A seed that fails is reported as such and the others go on.
+``python -m bench.demo --seeds 5`` runs ``headrace demo`` once per seed and arm, every seed's online arm first, a control arm for as
+many steps as the online arm of its seed, and prints a line for each. ``bench/results/demo.json`` is written after each, so that a
+run that breaks off leaves what it had; ``--resume`` goes on from there. The last line printed is that file. A seed that fails is
+reported as such and the others go on.
 """
 
 import argparse
@@ -37,7 +38,8 @@ def main() -> int:
             row = rows.setdefault(seed, {"seed": seed})
             if _has(row, arm):
                 continue
-            row |= _run(seed, arm, arguments.rest)
+            as_many = ["--steps", str(row["swaps"])] if arm == "control" and row.get("swaps") else []
+            row |= _run(seed, arm, [*as_many, *arguments.rest])
             print(f"seed {seed}, {arm}: {_line(row, arm)}", flush=True)
             RESULT.parent.mkdir(exist_ok=True)
             RESULT.write_text(json.dumps(_summary(arguments.seeds, rows)) + "\n")

@@ -37,9 +37,10 @@ def post_lease(services: ServicesDep, caller: Caller, body: Body) -> Response:
     request = parse(body, LeaseRequest)
     if request.max_trajectories < 1 or request.ttl_s <= 0 or request.max_reuse < 1 or request.max_staleness < 0:
         raise Refused("max_trajectories, ttl_s and max_reuse must be positive, max_staleness not negative")
-    tenant, now_us = request.tenant if scope(caller) is None else caller.tenant, services.now_us()
-    vault = Lending(caller, services.vault_private, now_us) if caller.role == "trainer" else None
+    tenant = request.tenant if scope(caller) is None else caller.tenant
     with services.database.write() as connection:
+        now_us = services.now_us()  # among writers: a reward that it sees is not younger, one that it does not see not older
+        vault = Lending(caller, services.vault_private, now_us) if caller.role == "trainer" else None
         lease = grant_lease(connection, request, caller.tenant, caller.key_id, tenant, now_us, services.settle_s, vault)
         _record_loan(connection, caller, lease, now_us)
     if lease.samples:

@@ -70,8 +70,9 @@ class Judge:
         return ready
 
     def _store(self, item: Waiting, settings: JudgeSettings, votes: Votes) -> None:
-        score, now_us = tally(votes.scores), self._now_us()
+        score = tally(votes.scores)
         with self._database.write() as connection:
+            now_us = self._now_us()
             if votes.num_answered == 0 and item.attempts + 1 < settings.max_attempts:
                 note_attempt(connection, item, votes.num_tokens, votes.nanodollars)
                 return

@@ -5,7 +5,7 @@ transaction, so that a kill loses nothing and gives nothing twice.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -41,8 +41,8 @@ class _Looked:
     parent: _Parent | None
 
 
-def sweep(database: Database, now_us: int) -> int:
-    """Look at a batch of events of every agent that has a source on; gives their number, 0: nothing is left."""
+def sweep(database: Database, clock: Callable[[], int]) -> int:
+    """Look at a batch of events of every agent that has a source on; gives their number, 0: nothing is left. ``clock``: UTC µs."""
     with database.read() as connection:
         agents = with_sources(connection)
     total = 0
@@ -50,7 +50,7 @@ def sweep(database: Database, now_us: int) -> int:
         with database.write() as connection:
             where = (event.c.tenant == tenant, event.c.agent == name, event.c.position > position, event.c.kind.in_(_KINDS))
             query = select(event.c.event_id, event.c.position).where(*where).order_by(event.c.position).limit(_BATCH)
-            rows = connection.execute(query).all()
+            rows, now_us = connection.execute(query).all(), clock()
             for row in rows:
                 _look(connection, tenant, row.event_id, sources, now_us)
             if rows:

@@ -50,7 +50,7 @@ class RewardWorker:
         """(whether there may be more to do at once, whether every judge answered)."""
         busy, answered = False, True
         try:
-            num_looked = await asyncio.to_thread(sweep, self._database, self._now_us())
+            num_looked = await asyncio.to_thread(sweep, self._database, self._now_us)
             num_judged, answered = await self._judge.run_once(client)
             busy = num_looked + num_judged > 0
         except* OperationalError as refused:  # each verdict is stored by a task of its own

@@ -1,5 +1,6 @@
 """The API over a real Unix socket through both clients: keys, roles, tenants, leases, versions, and reads on record."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from atdp.versions import PolicyVersion
 from dataproxy.client import BadRequest, DataProxyClient, Denied, NotFound, SyncDataProxyClient, Unavailable
 from dataproxy.client.trajectory_types import TrajectoryQuery
 from dataproxy.client.types import Consent, Feedback, KeyLimits, LeaseAck, LeaseRequest, NewKey
+from dataproxy.feedback import Desk, give_feedback
 from dataproxy.store.keys import OPERATOR, hash_key
 from dataproxy.store.schema import access_log, api_key, event, policy_version_state
 from tests.dataproxy.api.served import serve
-from tests.dataproxy.exchanges import exchange, user, write
+from tests.dataproxy.exchanges import MAC_SECRET, exchange, user, write
 from tests.dataproxy.proxy import Proxy
 
 
@@ -216,6 +218,25 @@ async def test_the_whole_loop_through_the_async_client(proxy: Proxy, socket_path
         assert (status.events, status.trainable, status.rewards, status.trained, status.leases) == (1, 1, 2, 1, 0)
         assert [(row.version, row.num, row.mean) for row in await admin.reward_stats()] == [("v000000", 1, 1.0)]
         assert (await admin.get_trajectory(ids[0])).trained_by == ["v000001"]
+
+
+async def test_a_lease_that_waited_for_a_reward_to_be_written_is_of_no_earlier_time_than_that(
+    proxy: Proxy, socket_path: Path
+) -> None:
+    pair = exchange([user("q")], prompt=[1, 2])
+    await store(proxy, pair)
+    proxy.clock.advance(3)
+    desk = Desk("acme", MAC_SECRET, proxy.services.digests("acme"))
+    async with DataProxyClient(socket_path, proxy.files.api_key("trainer")) as trainer:
+        with proxy.services.database.write() as connection:
+            asked = asyncio.ensure_future(trainer.lease(LeaseRequest(4, 60, "v000000", 1, 1)))
+            await asyncio.sleep(0.3)  # it waits to be the writer
+            proxy.clock.advance(1)
+            give_feedback(connection, desk, Feedback(pair[0].completion_id, 1.0), "key-1", proxy.clock())
+            proxy.clock.advance(3)
+        lease = await asked
+    (sample,) = lease.samples
+    assert sample.reward == 1.0 and lease.as_of_us == proxy.clock()
 
 
 async def test_an_operator_rewards_an_answer_that_is_still_on_its_way(proxy: Proxy, socket_path: Path) -> None:
