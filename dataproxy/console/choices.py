@@ -4,6 +4,8 @@ Anything else is refused with what there is instead: a filter that is passed ove
 """
 
 from collections.abc import Collection, Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeVar
 
 from fastapi import Request
@@ -41,13 +43,16 @@ def chosen(name: str, given: str, choices: Collection[Choice]) -> Choice | None:
 
 
 def only_known(request: Request) -> None:
-    """Let only fields pass that the page which is asked for declares.
+    """Let only fields pass that the page which is asked for declares, each once.
 
     Raises:
-        NotAChoice: the address has another.
+        NotAChoice: the address has another, or one of them twice.
     """
     known = _declared(request.scope["route"].dependant)
-    for name in request.query_params:
+    for name, values in groupby(sorted(request.query_params.multi_items()), key=itemgetter(0)):
+        given = [value for _, value in values]
+        if len(given) > 1:
+            raise NotAChoice(f"The address gives `{one_line(name, 60)}` more than once; leave one.", [one_line(v, 60) for v in given])
         if name not in known | _EVERYWHERE:
             rest = "; those that it has stand below." if known else ", and no other."
             raise NotAChoice(f"This page has no field `{one_line(name, 60)}`{rest}", sorted(known))

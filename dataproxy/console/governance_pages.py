@@ -80,6 +80,7 @@ def get_access(
         "many": many,
         "lent": lent,
         "most": _ROWS,
+        "unknown": found is not None and not found.trajectories,
     }
     return render(request, "access.html", seat, **shown)
 

@@ -127,7 +127,7 @@ def _again(connection: Connection, plan: Plan) -> Plan:
 def _refuse_holds(holds: Sequence[LegalHold]) -> None:
     if holds:
         named = "; ".join(f"{hold.hold_id} on {hold.scope} {hold.target}: {hold.reason}" for hold in holds)
-        raise Refused(f"a legal hold is on it ({named}); `headrace audit hold release` ends one")
+        raise Refused(f"a legal hold is on it ({named}); release it first, under Holds or by headrace audit hold release")
 
 
 def _outcome(connection: Connection, plan: Plan, erasure_id: str, reason: str, now_us: int) -> Erasure:

@@ -1,5 +1,6 @@
 """One trajectory as a reviewer looks at it: a page of its events, its rewards, what was decided, and who learned from it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from atdp.rewards import effective_reward
 from dataproxy.errors import NotFound
 from dataproxy.store.reading import read_events
 from dataproxy.store.rewards import rewards_of
-from dataproxy.store.schema import eligibility, event, reward, token_segment, training_use, trajectory
+from dataproxy.store.schema import eligibility, erasure, event, reward, token_segment, tombstone, training_use, trajectory
 
 _MOST_ROWS = 500
 
@@ -20,7 +21,8 @@ class Review:
     """``trajectory``, ``rewards``, ``decisions`` and ``uses`` are rows of their tables; ``next_from``: the ``seq`` to go on from.
 
     ``tokens`` maps an event to its choices that have tokens, each to (how many redaction altered, how many there are with the
-    prompt's). ``reward`` is the effective one now, None without any.
+    prompt's). ``reward`` is the effective one now, None without any. ``erasures`` maps an event whose content was erased to the row
+    of the erasure.
     """
 
     trajectory: Row[Any]
@@ -31,6 +33,7 @@ class Review:
     decisions: dict[str, list[Row[Any]]]
     tokens: dict[str, dict[int, tuple[int, int]]]
     uses: list[Row[Any]]
+    erasures: dict[str, Row[Any]]
 
 
 def review_of(connection: Connection, tenant: str | None, trajectory_id: str, start: int, limit: int) -> Review:
@@ -70,4 +73,12 @@ def review_of(connection: Connection, tenant: str | None, trajectory_id: str, st
         decisions,
         tokens,
         list(connection.execute(select(training_use).where(*used).order_by(training_use.c.used_us).limit(_MOST_ROWS))),
+        _erasures(connection, row.tenant, shown),
     )
+
+
+def _erasures(connection: Connection, tenant: str, event_ids: Sequence[str]) -> dict[str, Row[Any]]:
+    of = (tombstone.c.tenant == tenant, tombstone.c.kind == "event", tombstone.c.row_key.in_(event_ids))
+    same = (erasure.c.tenant == tombstone.c.tenant) & (erasure.c.erasure_id == tombstone.c.erasure_id)
+    query = select(tombstone.c.row_key, erasure).join_from(tombstone, erasure, same).where(*of)
+    return {row.row_key: row for row in connection.execute(query)}

@@ -43,7 +43,9 @@ def console(
         )
     paths = paths_of(data_dir, config_dir)
     if not is_held(paths.run_dir):
-        raise NotRunning(f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir at it.")
+        raise NotRunning(
+            f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
+        )
     try:
         listener = listen(host, port)
     except OSError as error:

@@ -147,6 +147,9 @@ def test_erasure_shows_what_would_go_and_erases_only_what_is_confirmed(stage: St
     assert stage.proxy.rows(select(func.count()).select_from(tombstone).where(tombstone.c.kind == "event"))[0][0] == num_events
     admin.get(f"/trajectories/{name}")
     assert "its content was erased" in admin.text and "bicycle" not in admin.text
+    assert admin.text.count("asked for with the trajectory; nothing of it trains any more") == num_events
+    assert "Its content was erased: nothing of it trains any more." in admin.text and "Erase it" not in admin.text
+    assert "calls of the model may train" not in admin.text and "before: eligible" in admin.text
     admin.get(f"/trajectories/{name}/proof")
     assert "erased" in admin.text
     report = next(step for step in audit_steps(stage.proxy.services, "acme", EVERYBODY) if isinstance(step, AuditReport))

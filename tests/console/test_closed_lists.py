@@ -96,6 +96,12 @@ def test_a_field_that_the_page_does_not_have_is_refused_with_those_that_it_has(s
     assert browser.get(f"{path}?done=kept").status_code == 200
 
 
+def test_a_field_that_is_given_twice_is_refused_rather_than_one_of_them_dropped(stage: Stage) -> None:
+    browser = stage.browser()
+    assert browser.get("/trajectories?kind=IBAN&kind=CARD").status_code == 400
+    assert "gives `kind` more than once" in browser.text and instead(browser) == ["CARD", "IBAN"]
+
+
 def test_a_form_that_consents_by_another_word_than_yes_or_no_puts_nothing_on_record(stage: Stage) -> None:
     admin, before = stage.browser("admin"), stage.leaves("consent")
     admin.get("/consents")

@@ -222,7 +222,9 @@ def test_who_read_a_trajectory_is_found(stage: Stage) -> None:
     browser = stage.browser()
     browser.get(f"/trajectories/{stage.names['hostile']}")
     browser.get(f"/access?target={stage.names['hostile']}&what=trajectory")
-    assert PURPOSE in browser.text.split("Purpose", 1)[1]
+    assert PURPOSE in browser.text.split("Purpose", 1)[1] and "is called so" not in browser.text
+    assert "reviewer triage" in browser.text  # role and agent of the key that read
+    assert "No trajectory, session or turn here is called so" in browser.get("/access?target=tr-of-nobody&others=yes").text
 
 
 def test_the_quarantine_says_why_and_shows_nothing(stage: Stage) -> None:
