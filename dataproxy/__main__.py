@@ -4,12 +4,14 @@ On the way out the journal is drained once more and a last checkpoint is cut. If
 starts it again.
 """
 
+import argparse
 import gc
 import logging
 import os
 import signal
 import socket
 import sys
+import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -25,7 +27,7 @@ from dataproxy.redact import RedactError
 from dataproxy.retain.keeper import Keeper
 from dataproxy.rewards.worker import RewardWorker
 from dataproxy.services import build_services
-from dataproxy.settings import Settings, check_environment
+from dataproxy.settings import PREFIX, Settings, check_environment
 
 logger = logging.getLogger("dataproxy")
 _GC_THRESHOLD = 50_000
@@ -36,6 +38,21 @@ class _JsonFormatter(logging.Formatter):
         """One JSON object a line; a traceback's frames only, for its message may quote what was being handled."""
         line = {"time": self.formatTime(record), "level": record.levelname, "logger": record.name, "message": record.getMessage()}
         return msgspec.json.encode(line).decode()
+
+
+def _parser() -> argparse.ArgumentParser:
+    """No argument but --help, which lists what the environment may set."""
+    settings = "\n\n".join(
+        f"{PREFIX}{name.upper()}\n{textwrap.indent(textwrap.fill(field.description or '', 100), '    ')}"
+        for name, field in Settings.model_fields.items()
+    )
+    return argparse.ArgumentParser(
+        prog="python -m dataproxy",
+        description="Drain the journal, keep the store, and answer on run/dataproxy.sock in the data directory. `headrace up` "
+        "starts it; by itself, beside a copy of a data directory and of its keys, it lets commands and console look into that.",
+        epilog=f"settings, from the environment:\n\n{settings}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
 
 
 def main() -> int:
@@ -123,4 +140,5 @@ def _configure_logging(as_json: bool) -> None:
 
 
 if __name__ == "__main__":
+    _parser().parse_args()
     sys.exit(main())

@@ -7,13 +7,13 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from dataproxy.errors import Refused
 
-_PREFIX = "HEADRACE_DATAPROXY_"
+PREFIX = "HEADRACE_DATAPROXY_"
 
 
 class Settings(BaseSettings):
     """Frozen; an unknown variable of ours is an error."""
 
-    model_config = SettingsConfigDict(env_prefix=_PREFIX, frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     data_dir: Path = Path("~/.local/share/headrace")
     """Holds journal/, store/ and run/."""
@@ -79,7 +79,7 @@ def check_environment(environment: dict[str, str]) -> None:
     Raises:
         Refused: with the name of the first one.
     """
-    known = {(_PREFIX + name).upper() for name in Settings.model_fields}
+    known = {(PREFIX + name).upper() for name in Settings.model_fields}
     for name in sorted(environment):
-        if name.upper().startswith(_PREFIX) and name.upper() not in known:
+        if name.upper().startswith(PREFIX) and name.upper() not in known:
             raise Refused(f"{name} is no setting of the data proxy; it knows {', '.join(sorted(known))}")

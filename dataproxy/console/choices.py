@@ -52,7 +52,9 @@ def only_known(request: Request) -> None:
     for name, values in groupby(sorted(request.query_params.multi_items()), key=itemgetter(0)):
         given = [value for _, value in values]
         if len(given) > 1:
-            raise NotAChoice(f"The address gives `{one_line(name, 60)}` more than once; leave one.", [one_line(v, 60) for v in given])
+            raise NotAChoice(
+                f"The address gives `{one_line(name, 60)}` more than once; leave one.", [one_line(v, 60) for v in given]
+            )
         if name not in known | _EVERYWHERE:
             rest = "; those that it has stand below." if known else ", and no other."
             raise NotAChoice(f"This page has no field `{one_line(name, 60)}`{rest}", sorted(known))

@@ -7,7 +7,7 @@ import typer
 
 from deploy.commands.options import ConfigDir, DataDir, Json, paths_of
 from deploy.errors import NotRunning, PortTaken
-from deploy.launcher.lock import is_held
+from deploy.launcher.lock import is_running
 
 HOST, PORT = "127.0.0.1", 8420
 URL = f"http://{HOST}:{PORT}/console"
@@ -42,7 +42,7 @@ def console(
             param_hint="--host",
         )
     paths = paths_of(data_dir, config_dir)
-    if not is_held(paths.run_dir):
+    if not is_running(paths.run_dir):
         raise NotRunning(
             f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
         )

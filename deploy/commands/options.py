@@ -8,7 +8,7 @@ import typer
 
 from dataproxy.client import ReviewClient, RewardClient, SyncDataProxyClient
 from deploy.errors import NotRunning
-from deploy.launcher.lock import is_held
+from deploy.launcher.lock import is_running
 from deploy.paths import Paths, default_config_dir, default_data_dir
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def reward_client(data_dir: Path, config_dir: Path) -> RewardClient:
 def _socket_and_key(data_dir: Path, config_dir: Path) -> tuple[Path, str]:
     paths = paths_of(data_dir, config_dir)
     key_file = paths.config_dir / "admin.key"
-    if not is_held(paths.run_dir) or not key_file.exists():
+    if not is_running(paths.run_dir) or not key_file.exists():
         raise NotRunning(
             f"No Headrace runs on {paths.data_dir}. Start it with `headrace up`, or point --data-dir and --config-dir at it."
         )

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import socket
 from pathlib import Path
 from types import TracebackType
 
@@ -39,6 +40,18 @@ class InstanceLock:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         os.close(self._fd)
+
+
+def is_running(run_dir: Path) -> bool:
+    """Whether a Headrace runs there, or at least a data proxy that was started by itself, as for a look into a copy of a store."""
+    if is_held(run_dir):
+        return True
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+        try:
+            door.connect(str(run_dir / "dataproxy.sock"))
+        except OSError:
+            return False
+    return True
 
 
 def is_held(run_dir: Path) -> bool:

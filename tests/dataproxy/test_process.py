@@ -117,3 +117,10 @@ def test_what_is_wrong_at_the_start_is_said_in_a_sentence(tmp_path: Path, variab
 def first_environment(directory: Path) -> dict[str, str]:
     own = {"HEADRACE_DATAPROXY_DATA_DIR": str(directory / "data"), "HEADRACE_DATAPROXY_CONFIG_DIR": str(directory / "config")}
     return os.environ | own
+
+
+def test_its_help_names_the_settings_and_starts_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dataproxy", "--help"]
+    done = subprocess.run(command, env=os.environ | {"HOME": str(tmp_path)}, capture_output=True, text=True, check=True)
+    assert "HEADRACE_DATAPROXY_DATA_DIR\n    Holds journal/, store/ and run/." in done.stdout and "copy" in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from deploy.errors import AlreadyRunning, NameTaken, NotEnoughMemory, PortTaken
 from deploy.launcher import checks
-from deploy.launcher.lock import InstanceLock, is_held
+from deploy.launcher.lock import InstanceLock, is_held, is_running
 from deploy.launcher.options import UpOptions
 from deploy.launcher.report import Report
 from deploy.launcher.up import run
@@ -57,7 +57,14 @@ def test_a_start_that_needs_more_memory_than_there_is_ends_with_that_sentence_an
 
 def test_a_second_instance_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
-    assert not is_held(run_dir)
+    run_dir.mkdir()
+    assert not is_held(run_dir) and not is_running(run_dir)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as data_proxy:  # one that was started by itself
+        data_proxy.bind(str(run_dir / "dataproxy.sock"))
+        assert not is_running(run_dir)
+        data_proxy.listen()
+        assert is_running(run_dir)
+    assert not is_running(run_dir)
     with InstanceLock(run_dir):
         assert is_held(run_dir)
         with pytest.raises(AlreadyRunning, match=r"already runs on .*process \d+.*--data-dir"), InstanceLock(run_dir):
