@@ -23,11 +23,11 @@ settings.load_profile("headrace")
 _ROOT = Path(__file__).parent
 _LONG = {
     "": "bench cases conformance e2e console/test_page_plans",
-    "dataproxy/": "ledger/test_bundle ledger/test_tampering store/test_migrations store/test_plans",
-    "dataproxy/api/": "test_on_record test_recording test_redaction test_review test_review_marks",
+    "dataproxy/": "ingest/test_events_route ledger/test_bundle ledger/test_tampering store/test_migrations store/test_plans",
+    "dataproxy/api/": "test_api test_on_record test_recording test_redaction test_review test_review_marks",
     "deploy/": "test_audit test_cli test_demo_figures test_running test_supervisor test_wheel",
     "gateway/": "external fleet openapi test_gaps test_hold test_process test_processes",
-    "gateway/test_": "side_routes unanswered upstream_failures",
+    "gateway/test_": "bad_input dialects edge ingest side_routes stored unanswered upstream_failures",
     "workers/inference/": "test_model continuity/test_properties continuity/test_share",
     "workers/trainer/test_": "adapter critic dry_run gate gradient joined publish reference rolling step",
 }

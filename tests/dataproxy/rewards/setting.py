@@ -37,7 +37,7 @@ async def known(proxy: Proxy) -> None:
 def looked(proxy: Proxy) -> int:
     """Look until nothing is left."""
     total = 0
-    while found := sweep(proxy.services.database, proxy.clock()):
+    while found := sweep(proxy.services.database, proxy.clock):
         total += found
     return total
 
