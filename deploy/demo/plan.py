@@ -22,7 +22,7 @@ GOAL: Final = 0.30
 """Absolute rise of held-out success that a run is there to show."""
 NUM_STEPS: Final = 12
 NUM_HELD_OUT: Final = 80
-ENOUGH: Final = 0.6
+ENOUGH: Final = 0.75
 
 
 @dataclass(slots=True, frozen=True)

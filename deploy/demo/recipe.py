@@ -6,7 +6,6 @@ from typing import Final
 RECIPE: Final[Mapping[str, str]] = {
     "HEADRACE_DATAPROXY_SETTLE_S": "0.2",  # a ticket is one conversation and its reward ends it
     "HEADRACE_TRAINER_BATCH_TRAJECTORIES": "32",
-    "HEADRACE_TRAINER_LEARNING_RATE": "2e-4",  # decision 0006: 1e-4 needs up to three steps more, 4e-4 forgets how to look
     "HEADRACE_TRAINER_POLL_S": "0.2",
     "HEADRACE_TRAINER_CHECKPOINT_EVERY": "1000",  # a run of minutes starts again rather than resume
     "HEADRACE_TRAINER_COMPUTE": '{"follow_load": false, "nice": 0}',  # its agents never pause, and its minutes are for learning
