@@ -82,5 +82,7 @@ def test_without_a_gateway_the_page_says_what_the_store_knows(stage: Stage) -> N
     operator = stage.browser("admin", "")
     operator.get("/live")
     assert "calls waiting in the queue" not in figures(operator) and figures(operator)["serving"] == "v000004"
+    assert "No gateway answers here" in operator.text
+    assert "No gateway answers here" not in stage.browser("admin", "acme").get("/live").text  # whose gateway it is not
     piece = operator.get("/live", **{"hx-request": "true"}).text
     assert piece.startswith('<div id="live"') and 'hx-trigger="every 5s"' in piece and "<html" not in piece
