@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 
 from dataproxy.client import SyncDataProxyClient
@@ -36,6 +37,7 @@ class RunningStack:
     engine: str = ""
     engines: list[str] = field(default_factory=list)
     model: str = ""
+    model_dir: Path = field(default_factory=Path)
 
     @classmethod
     def start(cls, paths: Paths, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> "RunningStack":
@@ -66,7 +68,7 @@ class RunningStack:
             time.sleep(_POLL_S)
         facts = json.loads(self.paths.stack_file.read_text())
         self.gateway, self.engine, self.model = facts["gateway"], facts["engine"], facts["model"]
-        self.engines = facts["engines"]
+        self.model_dir, self.engines = Path(facts["model_dir"]), facts["engines"]
         return self
 
     def client(self, timeout_s: float = 60.0) -> SyncDataProxyClient:
